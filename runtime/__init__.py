@@ -1,0 +1,1 @@
+"""What runs in the containers: `python -m runtime ROLE`."""

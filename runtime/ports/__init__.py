@@ -1,0 +1,1 @@
+"""What the services need of the outside, as Protocols. No implementation, no cloud import."""

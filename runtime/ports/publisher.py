@@ -1,0 +1,51 @@
+"""Sending a message to a topic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, Protocol
+
+from runtime.contract.errors import Decision, HoldfastError
+
+
+class PublishError(HoldfastError):
+    """Root of what a publisher may raise."""
+
+    code: ClassVar[str] = "publish_error"
+
+
+class PublishUnavailable(PublishError):
+    """The broker did not answer in time; the message may or may not be published."""
+
+    code: ClassVar[str] = "publish_unavailable"
+    decision: ClassVar[Decision] = Decision.RETRY
+
+
+class PublishRefused(PublishError):
+    """The broker says no: topic missing, permission missing, message too large."""
+
+    code: ClassVar[str] = "publish_refused"
+
+
+class Publisher(Protocol):
+    """A broker's publishing side."""
+
+    async def publish(
+        self, topic: str, data: bytes, attributes: Mapping[str, str], *, timeout: float = 10
+    ) -> str:
+        """Publishes one message and returns its id once the broker has stored it. One try: callers own retries.
+
+        Args:
+            topic: full name, `projects/P/topics/T`.
+            data: at most 10 MiB.
+            attributes: string to string.
+            timeout: seconds.
+
+        Raises:
+            PublishUnavailable, PublishRefused
+        """
+        ...
+
+    async def close(self) -> None:
+        """Releases connections."""
+        ...
