@@ -1,0 +1,1 @@
+"""The Pulumi program: what is deployed, wired from one set of validated settings."""

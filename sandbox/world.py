@@ -158,13 +158,19 @@ class World:
         return MissingGrant(member, wanted[0], target)
 
     def save(self) -> None:
-        """Writes the world to `state_dir/world.json`, readable by its owner only."""
+        """Writes the world to `state_dir/world.json`, readable by its owner only; secret values are left out."""
         self.state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
         rows = [
-            {"type": r.type, "name": r.name, "urn": r.urn, "inputs": r.inputs, "outputs": r.outputs,
-             "secrets": sorted(r.secrets)}
+            {
+                "type": r.type,
+                "name": r.name,
+                "urn": r.urn,
+                "inputs": _without(r.inputs, r.secrets),
+                "outputs": _without(r.outputs, r.secrets),
+                "secrets": sorted(r.secrets),
+            }
             for r in self
-        ]  # fmt: skip
+        ]
         body = {"project": self.project, "number": self.number, "region": self.region, "resources": rows}
         partial = self.state_dir / "world.json.partial"
         with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as stream:
@@ -182,6 +188,10 @@ class World:
         for row in body["resources"]:
             world.put(Resource(**{**row, "secrets": frozenset(row["secrets"])}))
         return world
+
+
+def _without(values: Mapping[str, Any], secrets: frozenset[str]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if name not in secrets}
 
 
 def short_name(name: str) -> str:

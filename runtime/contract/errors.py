@@ -1,16 +1,15 @@
 """The root of every error that Holdfast raises on purpose.
 
-    HoldfastError
-    |-- settings.SettingsError       a process or a stack that must not start
-    |-- (ports) StoreError, PublishError, TokenError
-    |-- (identity) JobRefused, PushRefused
-    `-- (execution, api, worker) their own, each with a code and a decision
+- HoldfastError
+    - settings.SettingsError: a process or a stack that must not start
+    - ports: StoreError, PublishError, TokenUnavailable
+    - identity: JobRefused, PushRefused
+    - execution, api, worker: their own, each with a code and a decision
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import ClassVar
 
 
 class Decision(StrEnum):
@@ -32,8 +31,8 @@ class HoldfastError(Exception):
         code: replaces the class's own code where one class covers several.
     """
 
-    code: ClassVar[str] | str = "internal"
-    decision: ClassVar[Decision] = Decision.PERMANENT
+    code: str = "internal"
+    decision: Decision = Decision.PERMANENT
 
     def __init__(self, message: str, *, code: str | None = None) -> None:
         super().__init__(message)

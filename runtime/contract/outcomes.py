@@ -1,4 +1,6 @@
-"""Every answer that a push worker gives, as data. A step decides an outcome; one place settles it, one place answers it."""
+"""Every answer that a push worker gives, as data.
+
+A step decides an outcome; one place settles it, one place answers it."""
 
 from __future__ import annotations
 
@@ -85,7 +87,9 @@ OUTCOMES: Final[Mapping[str, Outcome]] = MappingProxyType(
         **_rows(Verdict.REFUSED, 415, "unsupported_content_encoding"),
     }
 )
-"""Reason code -> outcome. 202 and every 1xx, 2xx and 3xx other than 204 are absent on purpose: they would acknowledge or confuse."""
+"""Reason code -> outcome.
+
+202 and every 1xx, 2xx and 3xx other than 204 are absent on purpose: they would acknowledge or confuse."""
 
 
 def outcome(code: str) -> Outcome:

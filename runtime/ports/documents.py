@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import ClassVar, NewType, Protocol
+from typing import NewType, Protocol
 
 from runtime.contract.errors import Decision, HoldfastError
 
@@ -128,25 +128,25 @@ class StoreError(HoldfastError):
 class DocumentExists(StoreError):
     """A Create met a document."""
 
-    code: ClassVar[str] = "document_exists"
+    code = "document_exists"
 
 
 class VersionMismatch(StoreError):
     """A Replace or Delete met another version, or no document."""
 
-    code: ClassVar[str] = "version_mismatch"
+    code = "version_mismatch"
 
 
 class DocumentTooLarge(StoreError):
     """A document is over Firestore's 1 MiB, or an id over 1500 bytes."""
 
-    code: ClassVar[str] = "document_too_large"
+    code = "document_too_large"
 
 
 class IndexMissing(StoreError):
     """A query needs a composite index that is not declared."""
 
-    code: ClassVar[str] = "index_missing"
+    code = "index_missing"
 
 
 class StoreUnavailable(StoreError):
@@ -156,8 +156,8 @@ class StoreUnavailable(StoreError):
         unclear: True where a write may have been applied; the caller reads back and never assumes.
     """
 
-    code: ClassVar[str] = "store_unavailable"
-    decision: ClassVar[Decision] = Decision.RETRY
+    code = "store_unavailable"
+    decision = Decision.RETRY
 
     def __init__(self, message: str, *, unclear: bool = True) -> None:
         super().__init__(message)
@@ -167,8 +167,8 @@ class StoreUnavailable(StoreError):
 class StoreMisconfigured(StoreError):
     """The store answers, and will go on answering no: permission, missing database, wrong database mode."""
 
-    code: ClassVar[str] = "store_misconfigured"
-    decision: ClassVar[Decision] = Decision.RETRY
+    code = "store_misconfigured"
+    decision = Decision.RETRY
 
 
 class Documents(Protocol):

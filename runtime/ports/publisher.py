@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 from runtime.contract.errors import Decision, HoldfastError
 
@@ -11,28 +11,26 @@ from runtime.contract.errors import Decision, HoldfastError
 class PublishError(HoldfastError):
     """Root of what a publisher may raise."""
 
-    code: ClassVar[str] = "publish_error"
+    code = "publish_error"
 
 
 class PublishUnavailable(PublishError):
     """The broker did not answer in time; the message may or may not be published."""
 
-    code: ClassVar[str] = "publish_unavailable"
-    decision: ClassVar[Decision] = Decision.RETRY
+    code = "publish_unavailable"
+    decision = Decision.RETRY
 
 
 class PublishRefused(PublishError):
     """The broker says no: topic missing, permission missing, message too large."""
 
-    code: ClassVar[str] = "publish_refused"
+    code = "publish_refused"
 
 
 class Publisher(Protocol):
     """A broker's publishing side."""
 
-    async def publish(
-        self, topic: str, data: bytes, attributes: Mapping[str, str], *, timeout: float = 10
-    ) -> str:
+    async def publish(self, topic: str, data: bytes, attributes: Mapping[str, str], *, timeout: float = 10) -> str:
         """Publishes one message and returns its id once the broker has stored it. One try: callers own retries.
 
         Args:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 from runtime.contract.errors import Decision, HoldfastError
 
@@ -11,8 +11,8 @@ from runtime.contract.errors import Decision, HoldfastError
 class TokenUnavailable(HoldfastError):
     """A token or key set could not be fetched."""
 
-    code: ClassVar[str] = "token_unavailable"
-    decision: ClassVar[Decision] = Decision.RETRY
+    code = "token_unavailable"
+    decision = Decision.RETRY
 
 
 class Tokens(Protocol):
