@@ -1,6 +1,7 @@
 """Every answer that a push worker gives, as data.
 
-A step decides an outcome; one place settles it, one place answers it."""
+A step decides an outcome; one place settles it, one place answers it.
+"""
 
 from __future__ import annotations
 
