@@ -1,2 +1,49 @@
 # One target for each thing a person or CI does; CI and the guide call the same ones.
 .DEFAULT_GOAL := help
+.PHONY: help setup up test check ci bench clean format
+
+PYTHON ?= python3
+# uv from PATH, or from the registry into the project's own state folder.
+UV := $(shell command -v uv 2>/dev/null || echo .holdfast/uv/bin/uv)
+RUN := $(UV) run --frozen --no-sync
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.holdfast/uv/bin/uv:
+	@echo "Installing uv (once, into .holdfast/uv)"
+	@$(PYTHON) -m venv .holdfast/uv
+	@.holdfast/uv/bin/python -m pip install --quiet --disable-pip-version-check uv
+
+.venv/synced: uv.lock pyproject.toml $(if $(findstring .holdfast,$(UV)),.holdfast/uv/bin/uv)
+	@echo "Installing the locked dependencies"
+	@$(UV) sync --frozen --quiet
+	@touch $@
+
+setup: .venv/synced ## install what the lock file names
+
+up: setup ## run everything on this machine, with a first job (ONCE=1: stop after it; PORT=n: a fixed port)
+	@exec $(RUN) holdfast up $(if $(ONCE),--once) $(if $(PORT),--port $(PORT))
+
+test: setup ## every test
+	@$(RUN) pytest tests -n 2 --dist worksteal
+
+check: setup ## format, lint, types, imports, sizes
+	@$(RUN) ruff format --check .
+	@$(RUN) ruff check .
+	@$(RUN) mypy
+	@$(RUN) lint-imports
+	@$(RUN) python checks/sizes.py
+
+ci: export HOLDFAST_REQUIRE_ALL = 1
+ci: check test ## check and test, with nothing skipped
+
+bench: setup ## measurements, as ratios against peers in one run
+	@$(RUN) python bench/end_to_end.py
+
+format: setup ## rewrite in the project's format
+	@$(RUN) ruff format .
+	@$(RUN) ruff check --fix .
+
+clean: ## remove local state and the environment
+	@rm -rf .holdfast .venv

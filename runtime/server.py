@@ -1,0 +1,167 @@
+"""The life of a service process: start, ready, drain; the same for every role."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import socket
+from collections.abc import Callable
+from enum import StrEnum
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, Final
+
+import structlog
+from aiohttp import web
+
+from runtime.contract.names import HEALTH_LIVE, HEALTH_READY, METRICS
+from runtime.observability.metrics import Metrics
+from runtime.ports.clock import Clock
+
+DRAIN_WORK_SECONDS: Final = 8.0
+"""Time for work in flight to finish or be released after SIGTERM; the platform kills after 10."""
+DRAIN_CONNECTIONS_SECONDS: Final = 1.0
+"""Time for connections to close after the work is done."""
+
+log = structlog.get_logger()
+
+
+def package_version() -> str:
+    """The installed version, or `0` in an image that carries the sources alone."""
+    try:
+        return version("holdfast")
+    except PackageNotFoundError:
+        return "0"
+
+
+class Phase(StrEnum):
+    """Where a process is in its life."""
+
+    STARTING = "starting"
+    READY = "ready"
+    DRAINING = "draining"
+
+
+class Lifecycle:
+    """What every handler may ask about the process, and the registry of work that outlives its connection."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._phase = Phase.STARTING
+        self.draining = asyncio.Event()
+
+    @property
+    def phase(self) -> Phase:
+        """Where the process is."""
+        return self._phase
+
+    @property
+    def accepting(self) -> bool:
+        """Whether new work may begin."""
+        return self._phase is not Phase.DRAINING
+
+    @property
+    def in_flight(self) -> frozenset[asyncio.Task[Any]]:
+        """The work that a drain waits for."""
+        return frozenset(self._tasks)
+
+    def track(self, task: asyncio.Task[Any]) -> None:
+        """Makes a drain wait for a task, whatever happens to the connection that began it."""
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def ready(self) -> None:
+        """The process serves."""
+        if self._phase is Phase.STARTING:
+            self._phase = Phase.READY
+
+    def drain(self) -> None:
+        """Readiness goes, new work is refused, work in flight is told. A second call changes nothing."""
+        self._phase = Phase.DRAINING
+        self.draining.set()
+
+    async def settled(self, seconds: float) -> bool:
+        """Waits for the work in flight; False when it is still there after `seconds`."""
+        with contextlib.suppress(TimeoutError):
+            async with self._clock.timeout(seconds):
+                while self._tasks:
+                    await asyncio.wait(self._tasks)
+        return not self._tasks
+
+
+def add_health_routes(app: web.Application, lifecycle: Lifecycle, metrics: Metrics, service: str) -> None:
+    """Adds liveness (200 for life), readiness (503 while starting or draining) and metrics."""
+    about = {"service": service, "version": package_version()}
+
+    async def live(_request: web.Request) -> web.Response:
+        return web.json_response({"status": "healthy", **about})
+
+    async def ready(_request: web.Request) -> web.Response:
+        is_ready = lifecycle.phase is Phase.READY
+        return web.json_response({"status": lifecycle.phase.value, **about}, status=200 if is_ready else 503)
+
+    async def metrics_text(_request: web.Request) -> web.Response:
+        return web.Response(body=metrics.text(), headers={"Content-Type": "text/plain; version=0.0.4"})
+
+    app.router.add_get(HEALTH_LIVE, live)
+    app.router.add_get(HEALTH_READY, ready)
+    app.router.add_get("/health", ready)
+    app.router.add_get(METRICS, metrics_text)
+
+
+async def serve(
+    app: web.Application,
+    lifecycle: Lifecycle,
+    *,
+    port: int,
+    listener: socket.socket | None = None,
+    on_bound: Callable[[], None] | None = None,
+) -> None:
+    """Runs an application from start to the end of its drain.
+
+    Its start-up hooks (adapters, self checks) run before the port is bound: what answers is ready to serve.
+
+    Args:
+        app: built by a role's `create_app`.
+        lifecycle: the one that the app was given.
+        port: TCP port on all interfaces; not used where `listener` is given.
+        listener: a bound socket to serve on instead.
+        on_bound: called once the process serves.
+    """
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    runner = web.AppRunner(app, access_log=None, handler_cancellation=False, shutdown_timeout=DRAIN_CONNECTIONS_SECONDS)
+    stopping = asyncio.create_task(stop.wait(), name="wait for a signal")
+    try:
+        # A signal during start must end the start, not wait for it.
+        starting = asyncio.create_task(runner.setup(), name="start")
+        await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if not starting.done():
+            starting.cancel()
+            await asyncio.wait({starting})
+            return
+        await starting
+        site: web.BaseSite = (
+            web.SockSite(runner, listener) if listener is not None else web.TCPSite(runner, "0.0.0.0", port)  # noqa: S104 - the platform reaches the container from outside
+        )
+        await site.start()
+        lifecycle.ready()
+        log.info("serving", port=port)
+        if on_bound is not None:
+            on_bound()
+        await stopping
+        log.info("draining", in_flight=len(lifecycle.in_flight))
+        lifecycle.drain()
+        if not await lifecycle.settled(DRAIN_WORK_SECONDS):
+            log.error("drain_incomplete", in_flight=len(lifecycle.in_flight))
+    finally:
+        lifecycle.drain()
+        stopping.cancel()
+        await asyncio.wait({stopping})
+        await runner.cleanup()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)
+        log.info("stopped")
