@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import StrEnum
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
@@ -129,39 +129,54 @@ async def serve(
         listener: a bound socket to serve on instead.
         on_bound: called once the process serves.
     """
+    runner = web.AppRunner(app, access_log=None, handler_cancellation=False, shutdown_timeout=DRAIN_CONNECTIONS_SECONDS)
+    with _signals() as stop:
+        stopping = asyncio.create_task(stop.wait(), name="wait for a signal")
+        try:
+            if not await _started(runner, stopping):
+                return
+            site: web.BaseSite = (
+                web.SockSite(runner, listener) if listener is not None else web.TCPSite(runner, "0.0.0.0", port)  # noqa: S104 - the platform reaches the container from outside
+            )
+            await site.start()
+            lifecycle.ready()
+            log.info("serving", port=port)
+            if on_bound is not None:
+                on_bound()
+            await stopping
+            log.info("draining", in_flight=len(lifecycle.in_flight))
+            lifecycle.drain()
+            if not await lifecycle.settled(DRAIN_WORK_SECONDS):
+                log.error("drain_incomplete", in_flight=len(lifecycle.in_flight))
+        finally:
+            lifecycle.drain()
+            stopping.cancel()
+            await asyncio.wait({stopping})
+            await runner.cleanup()
+            log.info("stopped")
+
+
+@contextlib.contextmanager
+def _signals() -> Iterator[asyncio.Event]:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    numbers = (signal.SIGTERM, signal.SIGINT)
+    for number in numbers:
         loop.add_signal_handler(number, stop.set)
-    runner = web.AppRunner(app, access_log=None, handler_cancellation=False, shutdown_timeout=DRAIN_CONNECTIONS_SECONDS)
-    stopping = asyncio.create_task(stop.wait(), name="wait for a signal")
     try:
-        # A signal during start must end the start, not wait for it.
-        starting = asyncio.create_task(runner.setup(), name="start")
-        await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        if not starting.done():
-            starting.cancel()
-            await asyncio.wait({starting})
-            return
-        await starting
-        site: web.BaseSite = (
-            web.SockSite(runner, listener) if listener is not None else web.TCPSite(runner, "0.0.0.0", port)  # noqa: S104 - the platform reaches the container from outside
-        )
-        await site.start()
-        lifecycle.ready()
-        log.info("serving", port=port)
-        if on_bound is not None:
-            on_bound()
-        await stopping
-        log.info("draining", in_flight=len(lifecycle.in_flight))
-        lifecycle.drain()
-        if not await lifecycle.settled(DRAIN_WORK_SECONDS):
-            log.error("drain_incomplete", in_flight=len(lifecycle.in_flight))
+        yield stop
     finally:
-        lifecycle.drain()
-        stopping.cancel()
-        await asyncio.wait({stopping})
-        await runner.cleanup()
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in numbers:
             loop.remove_signal_handler(number)
-        log.info("stopped")
+
+
+async def _started(runner: web.AppRunner, stopping: asyncio.Task[Any]) -> bool:
+    """Runs the start-up hooks; False where a signal came first: it must end a start, not wait for it."""
+    starting = asyncio.create_task(runner.setup(), name="start")
+    await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    if starting.done():
+        await starting
+        return True
+    starting.cancel()
+    await asyncio.wait({starting})
+    return False
