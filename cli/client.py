@@ -1,0 +1,90 @@
+"""The API as a command sees it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from types import TracebackType
+from typing import Any, Self
+
+import aiohttp
+
+from cli.endpoint import Endpoint
+from cli.failure import CommandFailed, ExitCode
+from runtime.contract.states import TERMINAL, RunState
+
+POLL_SECONDS = 20
+"""Longest wait of one long poll."""
+
+
+class Client:
+    """Calls one API. Use as an asynchronous context manager.
+
+    Raises (every call):
+        CommandFailed: unreachable, or refused with the API's own words.
+    """
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+
+    async def __aenter__(self) -> Self:
+        self._session = aiohttp.ClientSession(
+            headers={"Authorization": f"Bearer {self._endpoint.key}"},
+            timeout=aiohttp.ClientTimeout(total=POLL_SECONDS + 15, sock_connect=5),
+            trust_env=False,
+        )
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._session.close()
+
+    async def submit(self, body: Mapping[str, object]) -> dict[str, Any]:
+        """Creates a run and returns its record."""
+        return await self._call("POST", "/v1/runs", body)
+
+    async def run(self, run_id: str) -> dict[str, Any]:
+        """A run's record."""
+        return await self._call("GET", f"/v1/runs/{run_id}")
+
+    async def runs(self, limit: int, state: str | None) -> list[dict[str, Any]]:
+        """The newest runs."""
+        query = f"?limit={limit}" + (f"&state={state}" if state else "")
+        answer = await self._call("GET", f"/v1/runs{query}")
+        return list(answer["runs"])
+
+    async def events(self, run_id: str, after: int = -1) -> AsyncIterator[dict[str, Any]]:
+        """A run's events in order, to the last one of its terminal state."""
+        while True:
+            answer = await self._call("GET", f"/v1/runs/{run_id}/events?after={after}&wait={POLL_SECONDS}")
+            for event in answer["events"]:
+                after = max(after, int(event["sequence"]))
+                yield event
+            if not answer["events"] and RunState(answer["state"]) in TERMINAL:
+                return
+
+    async def _call(self, method: str, path: str, body: Mapping[str, object] | None = None) -> dict[str, Any]:
+        url = f"{self._endpoint.url}{path}"
+        try:
+            async with self._session.request(method, url, json=body, allow_redirects=False) as response:
+                text = await response.text()
+                if response.status < 400:
+                    answer = json.loads(text)
+                    return dict(answer)
+                raise CommandFailed(_refusal(response.status, text), ExitCode.REFUSED)
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise CommandFailed(
+                f"no answer from {self._endpoint.url}: {error or type(error).__name__}", ExitCode.UNREACHABLE
+            ) from error
+
+
+def _refusal(status: int, text: str) -> str:
+    """One line out of a problem answer, field pointers included."""
+    try:
+        problem = json.loads(text)
+        fields = "; ".join(f"{item['pointer']}: {item['detail']}" for item in problem.get("errors", []))
+        said = str(problem.get("detail") or problem.get("title") or "")
+        return f"{problem.get('code', status)}: {said}" + (f" ({fields})" if fields else "")
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return f"the API answered {status}"
