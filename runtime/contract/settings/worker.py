@@ -1,0 +1,274 @@
+"""Settings of a push worker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Final, Self, TypedDict
+
+from runtime.contract import limits, names
+from runtime.contract.settings import rules, shared
+from runtime.contract.settings.callbacks import CallbackSettings, read_callbacks, render_callbacks
+from runtime.contract.settings.engines import DEFAULT_ENGINES, VARIABLE, read_engines, render_engines
+from runtime.contract.settings.parse import EnvironmentReader
+from runtime.contract.settings.render import in_seconds
+from runtime.contract.settings.store import StoreSettings, read_collection, read_store, render_store
+from runtime.contract.settings.words import LogLevel, PushAuth, Workload
+
+RUN_TIMEOUT_MAX: Final = limits.REQUEST_TIMEOUT_MAX - limits.SETTLE_BUDGET
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WorkerSettings:
+    """What a push worker needs to know, checked.
+
+    Attributes:
+        workload: what its messages are.
+        project_id: id of the project that everything is in.
+        subscription: full name, `projects/P/subscriptions/S`; deliveries of any other are refused.
+        push_audience: audience of the push tokens; None derives it from the request's Host.
+        push_service_account: e-mail of the only identity that may push.
+        push_auth: who checks the push tokens.
+        key_grace: how long known signing keys are used beyond their hour while new ones cannot be fetched; 0: not.
+        port: the container's one port.
+        ack_deadline: the subscription's, i.e. how long the broker waits for an answer.
+        request_timeout: the service's, after which the platform answers.
+        run_timeout: longest a run (or compilation) may take inside one delivery.
+        process_timeout: deadline of a delivery, from its arrival: parking and work share it.
+        heartbeat: how often a claim is renewed.
+        stale_after: age of the last heartbeat at which another delivery may take a claim over.
+        claim_retention: how long a claim is kept after its last write.
+        claims_collection: name without the prefix.
+        files_collection: name without the prefix; file tracking only.
+        content_bucket: bucket of the object events; None where the workload reads none.
+        database: Firestore database.
+        collection_prefix: put in front of every collection's name; may be empty.
+        store_retries: retries of one call to the store.
+        max_attempts: ceiling of the attempts that worked on a message.
+        broker_attempts: the subscription's max_delivery_attempts; None where it was not rendered.
+        backend_pub: base64 of the PEM of the key that verifies jobs; "" where the workload runs none.
+        backend_kid: id of that key.
+        api_base_url: where lease, progress and events go; "" where the workload runs no jobs.
+        engines: engine name -> `module.path:function`, or "" for the built-in flow engine.
+        batch_interval: longest an event waits for its batch; 0 sends each event at once.
+        batch_size: most events in a batch, 1 to 1000.
+        callback_timeout: limit of one callback request.
+        callback_retries: tries after the first; 0: none.
+        log_level: least severe line that is written.
+    """
+
+    workload: Workload
+    project_id: str
+    subscription: str
+    push_service_account: str
+    push_audience: str | None = None
+    push_auth: PushAuth = PushAuth.PLATFORM
+    key_grace: timedelta = timedelta()
+    port: int = 8080
+    ack_deadline: timedelta = timedelta(seconds=600)
+    request_timeout: timedelta = timedelta(seconds=3600)
+    run_timeout: timedelta = timedelta(seconds=540)
+    process_timeout: timedelta = timedelta(seconds=1140)
+    heartbeat: timedelta = timedelta(seconds=30)
+    stale_after: timedelta = timedelta(seconds=180)
+    claim_retention: timedelta = timedelta(seconds=86400)
+    claims_collection: str = names.CLAIMS
+    files_collection: str = "files"
+    content_bucket: str | None = None
+    database: str = "(default)"
+    collection_prefix: str = ""
+    store_retries: int = 8
+    max_attempts: int = 3
+    broker_attempts: int | None = None
+    backend_pub: str = ""
+    backend_kid: str = shared.DEFAULT_KEY_ID
+    api_base_url: str = ""
+    engines: Mapping[str, str] = field(default_factory=lambda: DEFAULT_ENGINES)
+    batch_interval: timedelta = timedelta(seconds=1)
+    batch_size: int = 100
+    callback_timeout: timedelta = timedelta(seconds=5)
+    callback_retries: int = 3
+    log_level: LogLevel = LogLevel.INFO
+
+    @property
+    def run_lease(self) -> timedelta:
+        """How long a run's lease is taken for; it lapses a heartbeat before its claim goes stale."""
+        return self.stale_after - self.heartbeat
+
+    @property
+    def lease_renewal(self) -> timedelta:
+        """How often a run's lease is renewed."""
+        return min(timedelta(seconds=60), self.run_lease / 3)
+
+    @property
+    def park_budget(self) -> timedelta:
+        """Longest a delivery waits for another that holds its claim."""
+        return min(self.stale_after, self.process_timeout)
+
+    @property
+    def cut_off(self) -> int:
+        """Broker deliveries after which a dead-lettered message is acknowledged."""
+        if self.broker_attempts is not None:
+            return self.broker_attempts
+        return max(self.max_attempts, limits.BROKER_ATTEMPTS_MIN)
+
+    def validated(self) -> Self:
+        """The same settings, checked as the worker's own start checks them.
+
+        Raises:
+            SettingsError: with every fault.
+        """
+        return self.from_env(self.to_env())
+
+    @classmethod
+    def from_env(cls, env: Mapping[str, str]) -> Self:
+        """Reads and checks an environment.
+
+        Raises:
+            SettingsError: with every fault.
+        """
+        reader = EnvironmentReader(env)
+        workload = _read_workload(reader)
+        runs_jobs = workload is Workload.EXECUTION
+        project_id = shared.read_project(reader)
+        settings = cls(
+            workload=workload or Workload.EXECUTION,
+            project_id=project_id,
+            subscription=_read_subscription(reader, project_id),
+            push_audience=shared.read_address(reader, "PUBSUB_PUSH_AUDIENCE", "invalid_push_audience", required=False),
+            push_service_account=shared.read_account(
+                reader, "PUBSUB_PUSH_SERVICE_ACCOUNT", "invalid_push_service_account", required=True
+            )
+            or "",
+            push_auth=reader.word("PUBSUB_PUSH_AUTH", PushAuth, "invalid_push_auth", PushAuth.PLATFORM),
+            key_grace=reader.seconds("PUBSUB_PUSH_KEY_GRACE_SECS", 0, 21600, 0),
+            port=shared.read_port(reader),
+            **_read_timeouts(reader, workload),
+            **read_store(reader),
+            claims_collection=read_collection(reader, "FIRESTORE_CLAIMS_COLLECTION", names.CLAIMS),
+            files_collection=read_collection(reader, "FIRESTORE_FILES_COLLECTION", "files"),
+            content_bucket=_read_bucket(reader, workload),
+            max_attempts=reader.number("GCP_QUEUE_MAX_DELIVERY_ATTEMPTS", 1, 100, 3),
+            broker_attempts=reader.maybe_number("GCP_QUEUE_BROKER_MAX_ATTEMPTS", limits.BROKER_ATTEMPTS_MIN, 100, 20),
+            backend_pub=shared.read_public_key(reader, required=runs_jobs),
+            backend_kid=shared.read_key_id(reader),
+            api_base_url=shared.read_address(reader, "API_BASE_URL", "invalid_base_url", required=runs_jobs) or "",
+            engines=read_engines(reader),
+            **read_callbacks(reader),
+            log_level=shared.read_log_level(reader),
+        )
+        reader.finish()
+        return settings
+
+    def to_env(self) -> dict[str, str]:
+        """The environment that `from_env` reads back, `PORT` included."""
+        env = {
+            "GCP_QUEUE_WORKLOAD": str(self.workload),
+            "GCP_PROJECT_ID": self.project_id,
+            "PUBSUB_SUBSCRIPTION": self.subscription,
+            "PUBSUB_PUSH_AUDIENCE": self.push_audience,
+            "PUBSUB_PUSH_SERVICE_ACCOUNT": self.push_service_account,
+            "PUBSUB_PUSH_AUTH": str(self.push_auth),
+            "PUBSUB_PUSH_KEY_GRACE_SECS": in_seconds(self.key_grace),
+            "PORT": str(self.port),
+            "GCP_QUEUE_ACK_DEADLINE_SECS": in_seconds(self.ack_deadline),
+            "GCP_QUEUE_REQUEST_TIMEOUT_SECS": in_seconds(self.request_timeout),
+            run_timeout_variable(self.workload): in_seconds(self.run_timeout),
+            "GCP_QUEUE_PROCESS_TIMEOUT_SECS": in_seconds(self.process_timeout),
+            "GCP_QUEUE_CLAIM_HEARTBEAT_SECS": in_seconds(self.heartbeat),
+            "GCP_QUEUE_CLAIM_STALE_AFTER_SECS": in_seconds(self.stale_after),
+            "GCP_QUEUE_CLAIM_RETENTION_SECS": in_seconds(self.claim_retention),
+            **render_store(
+                StoreSettings(
+                    database=self.database, collection_prefix=self.collection_prefix, store_retries=self.store_retries
+                )
+            ),
+            "FIRESTORE_CLAIMS_COLLECTION": self.claims_collection,
+            "FIRESTORE_FILES_COLLECTION": self.files_collection,
+            "GCP_CONTENT_BUCKET": self.content_bucket,
+            "GCP_QUEUE_MAX_DELIVERY_ATTEMPTS": str(self.max_attempts),
+            "GCP_QUEUE_BROKER_MAX_ATTEMPTS": None if self.broker_attempts is None else str(self.broker_attempts),
+            "BACKEND_PUB": self.backend_pub,
+            "BACKEND_KID": self.backend_kid,
+            "API_BASE_URL": self.api_base_url,
+            VARIABLE: render_engines(self.engines),
+            **render_callbacks(
+                CallbackSettings(
+                    batch_interval=self.batch_interval,
+                    batch_size=self.batch_size,
+                    callback_timeout=self.callback_timeout,
+                    callback_retries=self.callback_retries,
+                )
+            ),
+            "LOG_LEVEL": str(self.log_level),
+        }
+        return {name: value for name, value in env.items() if value}
+
+
+def run_timeout_variable(workload: Workload | None) -> str:
+    """The variable that limits the work of one delivery."""
+    return "COMPILER_TIMEOUT_SECS" if workload is Workload.COMPILATION else "EXECUTOR_TIMEOUT_SECS"
+
+
+class _Timeouts(TypedDict):
+    ack_deadline: timedelta
+    request_timeout: timedelta
+    run_timeout: timedelta
+    process_timeout: timedelta
+    heartbeat: timedelta
+    stale_after: timedelta
+    claim_retention: timedelta
+
+
+def _read_workload(env: EnvironmentReader) -> Workload | None:
+    name = "GCP_QUEUE_WORKLOAD"
+    value = env.required(name, Workload.EXECUTION)
+    if value is None:
+        return None
+    try:
+        return Workload(value.lower())
+    except ValueError:
+        env.refuse(name, "invalid_workload", f"must be one of {', '.join(Workload)}", Workload.EXECUTION)
+        return None
+
+
+def _read_subscription(env: EnvironmentReader, project_id: str) -> str:
+    name = "PUBSUB_SUBSCRIPTION"
+    value = env.required(name, "execution-jobs")
+    if value is None or not env.good("GCP_PROJECT_ID"):
+        return ""
+    full = rules.canonical_name(value, project_id, "subscriptions")
+    if full is None:
+        env.refuse(name, "invalid_subscription", rules.SUBSCRIPTION_RULE, "execution-jobs")
+    return full or ""
+
+
+def _read_bucket(env: EnvironmentReader, workload: Workload | None) -> str | None:
+    name = "GCP_CONTENT_BUCKET" if env.optional("GCP_CONTENT_BUCKET") else "CONTENT_BUCKET"
+    value = env.optional(name)
+    if value is None:
+        if workload is not None and workload.reads_object_events:
+            env.required("GCP_CONTENT_BUCKET", "my-content")
+        return None
+    return env.text(name, rules.BUCKET_RULE, "invalid_bucket_name", rules.is_bucket, "my-content")
+
+
+def _read_timeouts(env: EnvironmentReader, workload: Workload | None) -> _Timeouts:
+    ack = env.number("GCP_QUEUE_ACK_DEADLINE_SECS", 10, limits.ACK_DEADLINE_MAX, 600, unit="seconds")
+    request = env.number("GCP_QUEUE_REQUEST_TIMEOUT_SECS", 60, limits.REQUEST_TIMEOUT_MAX, 3600, unit="seconds")
+    run = env.number(run_timeout_variable(workload), 1, RUN_TIMEOUT_MAX, 540, unit="seconds")
+    latest = request - limits.SETTLE_BUDGET
+    process = env.number("GCP_QUEUE_PROCESS_TIMEOUT_SECS", 30, latest, min(run + 600, latest), unit="seconds")
+    heartbeat = env.number("GCP_QUEUE_CLAIM_HEARTBEAT_SECS", 5, 600, 30, unit="seconds")
+    stale = env.number("GCP_QUEUE_CLAIM_STALE_AFTER_SECS", 30, 3600, 180, unit="seconds")
+    retention = env.number("GCP_QUEUE_CLAIM_RETENTION_SECS", 3600, 604800, 86400, unit="seconds")
+    return _Timeouts(
+        ack_deadline=timedelta(seconds=ack),
+        request_timeout=timedelta(seconds=request),
+        run_timeout=timedelta(seconds=run),
+        process_timeout=timedelta(seconds=process),
+        heartbeat=timedelta(seconds=heartbeat),
+        stale_after=timedelta(seconds=stale),
+        claim_retention=timedelta(seconds=retention),
+    )
