@@ -1,0 +1,94 @@
+"""The one form of a dead letter, whoever writes it: the worker that gives up, or the broker's own dead-letter topic."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from runtime.contract.names import TTL_FIELD
+from runtime.contract.states import FailureClass, RunState
+
+LETTER_VERSION: Final = "v1"
+LETTER_RETENTION: Final = timedelta(days=30)
+"""How long a letter and its payload are kept: well past the record of the run that it may replay."""
+ERROR_CHARACTERS: Final = 2000
+"""Longest error text in a letter: it must stay small enough to list."""
+
+
+def message_key(subscription: str, message_id: str) -> str:
+    """Id of a message's claim, and of its dead letter: 64 hex digits.
+
+    Both parts are length-prefixed, so that no two pairs share an id; the subscription is in it because one published
+    message has the same id on every subscription.
+    """
+    digest = hashlib.sha256()
+    for part in (subscription, message_id):
+        raw = part.encode("utf-8", "surrogatepass")
+        digest.update(len(raw).to_bytes(8, "big") + raw)
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetter:
+    """Why a message was given up, and what is needed to find, judge and replay it.
+
+    Attributes:
+        source: the workload whose queue it came from.
+        failure_class: MALFORMED_MESSAGE or RETRY_EXHAUSTED.
+        last_failure_class: true cause of the last failed attempt; None where none was recorded.
+        subscription: full name.
+        message_id: the broker's.
+        topic: full name; None where the writer does not know it.
+        ordering_key: None where the message has none.
+        run_id: of the run that the message asks for; None where it cannot be read. So are the next three.
+        job_id: the run's generation.
+        app_id: the caller's application.
+        engine: the run's engine.
+        delivery_attempt: the broker's count; None where it sends none.
+        attempts: times that the claim was taken.
+        excused: of those, the ones that do not count.
+        reason: the outcome code that ended it.
+        error: one line for people, at most ERROR_CHARACTERS; never a secret.
+        payload_sha256: of the message's data as bytes.
+        payload_bytes: size of the data.
+        has_payload: whether the data lies beside the letter, under the same id in DEAD_LETTER_PAYLOADS.
+        failed_at: when it was given up.
+        worker: revision that gave it up.
+    """
+
+    source: str
+    failure_class: FailureClass
+    last_failure_class: FailureClass | None
+    subscription: str
+    message_id: str
+    topic: str | None = None
+    ordering_key: str | None = None
+    run_id: str | None = None
+    job_id: str | None = None
+    app_id: str | None = None
+    engine: str | None = None
+    delivery_attempt: int | None = None
+    attempts: int = 0
+    excused: int = 0
+    reason: str = ""
+    error: str = ""
+    payload_sha256: str = ""
+    payload_bytes: int = 0
+    has_payload: bool = False
+    failed_at: datetime
+    worker: str
+
+    def data(self) -> dict[str, object]:
+        """The document's fields, with version, state and the time at which it may go."""
+        fields = {
+            name: str(value) if isinstance(value, FailureClass) else value for name, value in asdict(self).items()
+        }
+        fields["error"] = self.error[:ERROR_CHARACTERS]
+        return {
+            **fields,
+            "version": LETTER_VERSION,
+            "state": str(RunState.DEAD_LETTERED),
+            TTL_FIELD: self.failed_at + LETTER_RETENTION,
+        }
