@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Final, Self
 
 from runtime.contract import limits
+from runtime.contract.forbidden import Role, scan
 from runtime.contract.settings import job_keys, rules, shared
 from runtime.contract.settings.api_keys import NO_KEYS, read_key_hashes, render_key_hashes
 from runtime.contract.settings.engines import DEFAULT_ENGINES, VARIABLE, read_engines, render_engines
@@ -105,6 +106,7 @@ class ApiSettings:
     @classmethod
     def _read(cls, env: Mapping[str, str], *, key_required: bool) -> Self:
         reader = EnvironmentReader(env)
+        reader.extend(scan(env, Role.API))
         project_id = shared.read_project(reader)
         backend = reader.word("EXECUTION_BACKEND", ExecutionBackend, "invalid_execution_backend", ExecutionBackend.NONE)
         settings = cls(
@@ -189,7 +191,7 @@ def _read_topic(env: EnvironmentReader, project_id: str) -> str:
         return ""
     full = rules.canonical_name(value, project_id, "topics")
     if full is None:
-        env.refuse(name, "invalid_topic", rules.SUBSCRIPTION_RULE, "execution-jobs")
+        env.refuse(name, "invalid_topic", rules.RESOURCE_RULE, "execution-jobs")
     return full or ""
 
 

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Final, Self
 
 from runtime.contract import limits
+from runtime.contract.forbidden import Role, scan
 from runtime.contract.settings import rules, shared
 from runtime.contract.settings.callbacks import CallbackSettings, read_callbacks, render_callbacks
 from runtime.contract.settings.engines import DEFAULT_ENGINES, VARIABLE, read_engines, render_engines
@@ -66,6 +67,7 @@ class ExecutorSettings:
             SettingsError: with every fault.
         """
         reader = EnvironmentReader(env)
+        reader.extend(scan(env, Role.EXECUTOR))
         _check_mode(reader)
         settings = cls(
             port=shared.read_port(reader),

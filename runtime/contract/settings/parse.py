@@ -32,12 +32,10 @@ class EnvironmentReader:
 
     Args:
         env: variable -> value.
-        trim: False leaves whitespace around text values, where a role refuses it.
     """
 
-    def __init__(self, env: Mapping[str, str], *, trim: bool = True) -> None:
+    def __init__(self, env: Mapping[str, str]) -> None:
         self._env = env
-        self._trim = trim
         self._faults: list[Fault] = []
         self._bad: set[str] = set()
 
@@ -74,9 +72,7 @@ class EnvironmentReader:
 
     def optional(self, name: str) -> str | None:
         """A text value; None where the variable is not set or blank."""
-        value = self._env.get(name, "")
-        value = value.strip() if self._trim else value
-        return value or None
+        return self._env.get(name, "").strip() or None
 
     def required(self, name: str, passing: str) -> str | None:
         """A text value; None, and a fault, where the variable is not set or blank."""
@@ -89,7 +85,7 @@ class EnvironmentReader:
         if not value.strip():
             self.fault(name, "empty_configuration", f"{name} is blank, but is required; for example {name}={passing}")
             return None
-        return value.strip() if self._trim else value
+        return value.strip()
 
     def text(
         self, name: str, rule: str, code: str, holds: Callable[[str], bool], passing: str, *, default: str | None = None

@@ -5,6 +5,11 @@ from __future__ import annotations
 from datetime import timedelta
 
 
+def whole_seconds(duration: timedelta) -> int:
+    """The number that the timeout rules look at; a fraction is left out."""
+    return duration // timedelta(seconds=1)
+
+
 def in_seconds(duration: timedelta) -> str:
     """Whole seconds; a fraction is kept, so that reading it back refuses it instead of losing it."""
     return _count(duration, timedelta(seconds=1))

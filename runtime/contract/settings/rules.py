@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 PROJECT_RULE: Final = "must be 6 to 30 lower case letters, digits or hyphens, and start with a letter"
-SUBSCRIPTION_RULE: Final = (
+RESOURCE_RULE: Final = (
     "must be a name of 3 to 255 characters out of letters, digits and -_.~+%, starting with a letter and not with "
     "`goog`, alone or as the full name in GCP_PROJECT_ID"
 )

@@ -37,7 +37,9 @@ def read_store(env: EnvironmentReader) -> StoreSettings:
 
 def read_collection(env: EnvironmentReader, name: str, default: str) -> str:
     """The name of a collection, without the prefix that the store adds."""
-    prefix = (env.optional(PREFIX) or "") if env.good(PREFIX) else ""
+    prefix = env.optional(PREFIX) or ""
+    if not rules.is_collection_id(f"{prefix}x"):
+        prefix = ""  # its own fault, see read_store
     return env.text(
         name,
         rules.COLLECTION_RULE,

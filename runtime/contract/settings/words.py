@@ -14,6 +14,11 @@ class Workload(StrEnum):
     MEDIA_TRANSFORMATION = "media-transformation"
 
     @property
+    def runs_jobs(self) -> bool:
+        """Whether one delivery carries one job with a time limit of its own."""
+        return self in {Workload.EXECUTION, Workload.COMPILATION}
+
+    @property
     def reads_object_events(self) -> bool:
         """Whether its messages are notifications of a bucket."""
         return self in {Workload.FILE_TRACKING, Workload.MEDIA_TRANSFORMATION}

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Final, Self, TypedDict
+from typing import Self
 
 from runtime.contract import limits, names
+from runtime.contract.alignment import Alignment
+from runtime.contract.forbidden import Role, scan
 from runtime.contract.settings import rules, shared
 from runtime.contract.settings.callbacks import CallbackSettings, read_callbacks, render_callbacks
 from runtime.contract.settings.engines import DEFAULT_ENGINES, VARIABLE, read_engines, render_engines
 from runtime.contract.settings.parse import EnvironmentReader
-from runtime.contract.settings.render import in_seconds
+from runtime.contract.settings.render import in_seconds, whole_seconds
 from runtime.contract.settings.store import StoreSettings, read_collection, read_store, render_store
 from runtime.contract.settings.words import LogLevel, PushAuth, Workload
-
-RUN_TIMEOUT_MAX: Final = limits.REQUEST_TIMEOUT_MAX - limits.SETTLE_BUDGET
+from runtime.contract.settings.worker_push import read_push
+from runtime.contract.settings.worker_timeouts import read_attempts, read_worker_timeouts, run_timeout_variable
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -113,6 +115,21 @@ class WorkerSettings:
             return self.broker_attempts
         return max(self.max_attempts, limits.BROKER_ATTEMPTS_MIN)
 
+    def alignment(self) -> Alignment:
+        """What the timeout rules need to know of the environment; the caller adds what it knows of the resources."""
+        return Alignment(
+            request_env=whole_seconds(self.request_timeout),
+            process=whole_seconds(self.process_timeout),
+            run=whole_seconds(self.run_timeout) if self.workload.runs_jobs else None,
+            ack_env=whole_seconds(self.ack_deadline),
+            heartbeat=whole_seconds(self.heartbeat),
+            stale_after=whole_seconds(self.stale_after),
+            claim_retention=whole_seconds(self.claim_retention),
+            ceiling=self.max_attempts,
+            broker_env=self.broker_attempts or 0,
+            audience_env=self.push_audience or "",
+        )
+
     def validated(self) -> Self:
         """The same settings, checked as the worker's own start checks them.
 
@@ -129,31 +146,27 @@ class WorkerSettings:
             SettingsError: with every fault.
         """
         reader = EnvironmentReader(env)
+        reader.extend(scan(env, _role(reader)))
         workload = _read_workload(reader)
-        runs_jobs = workload is Workload.EXECUTION
+        executes = workload is Workload.EXECUTION
         project_id = shared.read_project(reader)
+        push = read_push(reader, project_id)
+        port = shared.read_port(reader)
+        timeouts = read_worker_timeouts(reader, workload)
         settings = cls(
             workload=workload or Workload.EXECUTION,
             project_id=project_id,
-            subscription=_read_subscription(reader, project_id),
-            push_audience=shared.read_address(reader, "PUBSUB_PUSH_AUDIENCE", "invalid_push_audience", required=False),
-            push_service_account=shared.read_account(
-                reader, "PUBSUB_PUSH_SERVICE_ACCOUNT", "invalid_push_service_account", required=True
-            )
-            or "",
-            push_auth=reader.word("PUBSUB_PUSH_AUTH", PushAuth, "invalid_push_auth", PushAuth.PLATFORM),
-            key_grace=reader.seconds("PUBSUB_PUSH_KEY_GRACE_SECS", 0, 21600, 0),
-            port=shared.read_port(reader),
-            **_read_timeouts(reader, workload),
-            **read_store(reader),
+            **push,
+            port=port,
+            **timeouts,
             claims_collection=read_collection(reader, "FIRESTORE_CLAIMS_COLLECTION", names.CLAIMS),
             files_collection=read_collection(reader, "FIRESTORE_FILES_COLLECTION", "files"),
             content_bucket=_read_bucket(reader, workload),
-            max_attempts=reader.number("GCP_QUEUE_MAX_DELIVERY_ATTEMPTS", 1, 100, 3),
-            broker_attempts=reader.maybe_number("GCP_QUEUE_BROKER_MAX_ATTEMPTS", limits.BROKER_ATTEMPTS_MIN, 100, 20),
-            backend_pub=shared.read_public_key(reader, required=runs_jobs),
+            **read_attempts(reader, timeouts),
+            **read_store(reader),
+            backend_pub=shared.read_public_key(reader, required=executes),
             backend_kid=shared.read_key_id(reader),
-            api_base_url=shared.read_address(reader, "API_BASE_URL", "invalid_base_url", required=runs_jobs) or "",
+            api_base_url=shared.read_address(reader, "API_BASE_URL", "invalid_base_url", required=executes) or "",
             engines=read_engines(reader),
             **read_callbacks(reader),
             log_level=shared.read_log_level(reader),
@@ -206,19 +219,9 @@ class WorkerSettings:
         return {name: value for name, value in env.items() if value}
 
 
-def run_timeout_variable(workload: Workload | None) -> str:
-    """The variable that limits the work of one delivery."""
-    return "COMPILER_TIMEOUT_SECS" if workload is Workload.COMPILATION else "EXECUTOR_TIMEOUT_SECS"
-
-
-class _Timeouts(TypedDict):
-    ack_deadline: timedelta
-    request_timeout: timedelta
-    run_timeout: timedelta
-    process_timeout: timedelta
-    heartbeat: timedelta
-    stale_after: timedelta
-    claim_retention: timedelta
+def _role(env: EnvironmentReader) -> Role:
+    tracks_files = (env.optional("GCP_QUEUE_WORKLOAD") or "").lower() == Workload.FILE_TRACKING
+    return Role.FILE_TRACKING_WORKER if tracks_files else Role.WORKER
 
 
 def _read_workload(env: EnvironmentReader) -> Workload | None:
@@ -233,17 +236,6 @@ def _read_workload(env: EnvironmentReader) -> Workload | None:
         return None
 
 
-def _read_subscription(env: EnvironmentReader, project_id: str) -> str:
-    name = "PUBSUB_SUBSCRIPTION"
-    value = env.required(name, "execution-jobs")
-    if value is None or not env.good("GCP_PROJECT_ID"):
-        return ""
-    full = rules.canonical_name(value, project_id, "subscriptions")
-    if full is None:
-        env.refuse(name, "invalid_subscription", rules.SUBSCRIPTION_RULE, "execution-jobs")
-    return full or ""
-
-
 def _read_bucket(env: EnvironmentReader, workload: Workload | None) -> str | None:
     name = "GCP_CONTENT_BUCKET" if env.optional("GCP_CONTENT_BUCKET") else "CONTENT_BUCKET"
     value = env.optional(name)
@@ -252,23 +244,3 @@ def _read_bucket(env: EnvironmentReader, workload: Workload | None) -> str | Non
             env.required("GCP_CONTENT_BUCKET", "my-content")
         return None
     return env.text(name, rules.BUCKET_RULE, "invalid_bucket_name", rules.is_bucket, "my-content")
-
-
-def _read_timeouts(env: EnvironmentReader, workload: Workload | None) -> _Timeouts:
-    ack = env.number("GCP_QUEUE_ACK_DEADLINE_SECS", 10, limits.ACK_DEADLINE_MAX, 600, unit="seconds")
-    request = env.number("GCP_QUEUE_REQUEST_TIMEOUT_SECS", 60, limits.REQUEST_TIMEOUT_MAX, 3600, unit="seconds")
-    run = env.number(run_timeout_variable(workload), 1, RUN_TIMEOUT_MAX, 540, unit="seconds")
-    latest = request - limits.SETTLE_BUDGET
-    process = env.number("GCP_QUEUE_PROCESS_TIMEOUT_SECS", 30, latest, min(run + 600, latest), unit="seconds")
-    heartbeat = env.number("GCP_QUEUE_CLAIM_HEARTBEAT_SECS", 5, 600, 30, unit="seconds")
-    stale = env.number("GCP_QUEUE_CLAIM_STALE_AFTER_SECS", 30, 3600, 180, unit="seconds")
-    retention = env.number("GCP_QUEUE_CLAIM_RETENTION_SECS", 3600, 604800, 86400, unit="seconds")
-    return _Timeouts(
-        ack_deadline=timedelta(seconds=ack),
-        request_timeout=timedelta(seconds=request),
-        run_timeout=timedelta(seconds=run),
-        process_timeout=timedelta(seconds=process),
-        heartbeat=timedelta(seconds=heartbeat),
-        stale_after=timedelta(seconds=stale),
-        claim_retention=timedelta(seconds=retention),
-    )
