@@ -129,7 +129,13 @@ async def serve(
         listener: a bound socket to serve on instead.
         on_bound: called once the process serves.
     """
-    runner = web.AppRunner(app, access_log=None, handler_cancellation=False, shutdown_timeout=DRAIN_CONNECTIONS_SECONDS)
+    runner = web.AppRunner(
+        app,
+        access_log=None,
+        handler_cancellation=False,
+        auto_decompress=False,  # no role takes compressed bodies, and an inflated one passes every limit on its way
+        shutdown_timeout=DRAIN_CONNECTIONS_SECONDS,
+    )
     with _signals() as stop:
         stopping = asyncio.create_task(stop.wait(), name="wait for a signal")
         try:

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from aiohttp import web
+from aiohttp.typedefs import Middleware
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"})
@@ -50,7 +51,7 @@ class Metrics:
         return generate_latest(self.registry)
 
 
-def count_requests(metrics: Metrics) -> Callable[[web.Request, Handler], Awaitable[web.StreamResponse]]:
+def count_requests(metrics: Metrics) -> Middleware:
     """A middleware that counts every request once, with the status that was really sent."""
 
     @web.middleware
