@@ -1,0 +1,1 @@
+"""The API role: runs in, callbacks in, a sweep every minute."""

@@ -1,0 +1,53 @@
+"""The two callbacks of workers."""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from runtime.api.access import Access
+from runtime.api.body import expect_nothing_yet, read_json_body
+from runtime.api.callbacks import Callbacks
+from runtime.api.deps import Claims
+from runtime.api.json_value import off_loop
+from runtime.api.problem import FieldFault, Problem
+from runtime.api.report import read_events, read_progress
+from runtime.api.transitions import Holder
+from runtime.contract.names import CALLBACK_EVENTS_PATH, CALLBACK_PROGRESS_PATH
+from runtime.ports.clock import Clock
+
+
+class CallbackRoutes:
+    """The routes of the bearers of a job token."""
+
+    def __init__(self, callbacks: Callbacks, clock: Clock) -> None:
+        self._callbacks = callbacks
+        self._clock = clock
+
+    def add_to(self, app: web.Application, access: Access) -> None:
+        """Adds the routes."""
+        for path, handler in ((CALLBACK_PROGRESS_PATH, self.progress), (CALLBACK_EVENTS_PATH, self.events)):
+            app.router.add_post(path, access.with_job_token(handler), expect_handler=expect_nothing_yet)
+
+    async def progress(self, request: web.Request, claims: Claims) -> web.StreamResponse:
+        """Takes or renews a lease, or ends the run."""
+        body = await read_json_body(request, self._clock)
+        report = await off_loop(len(body), lambda: read_progress(body))
+        _check_job(report.holder, claims)
+        return web.json_response(await self._callbacks.progress(claims.run_id, report))
+
+    async def events(self, request: web.Request, claims: Claims) -> web.StreamResponse:
+        """Records events."""
+        body = await read_json_body(request, self._clock)
+        report = await off_loop(len(body), lambda: read_events(body))
+        _check_job(report.holder, claims)
+        return web.json_response(await self._callbacks.events(claims.run_id, report))
+
+
+def _check_job(holder: Holder, claims: Claims) -> None:
+    if holder.job_id != claims.job_id:
+        raise Problem(
+            403,
+            "job_mismatch",
+            f"the token is for job {claims.job_id}, the body for {holder.job_id}",
+            faults=[FieldFault("/job_id", f"must be {claims.job_id}")],
+        )
