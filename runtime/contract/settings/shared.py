@@ -44,7 +44,8 @@ def read_account(env: EnvironmentReader, name: str, code: str, *, required: bool
 def read_public_key(env: EnvironmentReader, *, required: bool) -> str:
     """`BACKEND_PUB`: base64 of the PEM of the job tokens' public key; "" where it is optional and not set.
 
-    Never trimmed: whitespace around the value is refused by every role alike.
+    Never trimmed: whitespace around the value is refused by every role alike. A refused value is not repeated: it may
+    be the private key, set to the wrong variable.
     """
     name = "BACKEND_PUB"
     if env.optional(name) is None:
@@ -53,7 +54,7 @@ def read_public_key(env: EnvironmentReader, *, required: bool) -> str:
         return ""
     value = env.raw(name) or ""
     if not job_keys.is_public_key(value):
-        env.refuse(name, "invalid_backend_pub", job_keys.PUBLIC_RULE, job_keys.PASSING)
+        env.refuse(name, "invalid_backend_pub", job_keys.PUBLIC_RULE, job_keys.PASSING, secret=True)
     return value
 
 
