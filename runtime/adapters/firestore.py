@@ -1,0 +1,225 @@
+"""Documents in Firestore."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, TypeVar
+
+import grpc
+from google.api_core.exceptions import GoogleAPICallError
+from google.cloud.firestore import AsyncClient
+from google.cloud.firestore_v1.types import firestore as messages
+from grpc import StatusCode
+
+from runtime.adapters import firestore_values as values
+from runtime.adapters.document_rules import WRITE_FIELD, check_key, check_writes, stored_data
+from runtime.adapters.firestore_errors import CONDITION, NOT_APPLIED, TRANSIENT, retry_hint, status_of, store_error
+from runtime.adapters.query_rules import checked_query
+from runtime.ports.clock import Clock
+from runtime.ports.documents import (
+    Create,
+    Document,
+    DocumentExists,
+    Key,
+    Query,
+    StoreError,
+    StoreMisconfigured,
+    StoreUnavailable,
+    Version,
+    VersionMismatch,
+    Write,
+)
+
+T = TypeVar("T")
+
+FIRST_DELAY: Final = 0.1
+"""Upper bound of the first wait between tries, seconds; it doubles with each try."""
+LONGEST_DELAY: Final = 30.0
+"""Upper bound of any wait, the server's own hint included, seconds."""
+
+_CommitRequest: Final = messages.CommitRequest.pb()
+_BatchGetRequest: Final = messages.BatchGetDocumentsRequest.pb()
+_RunQueryRequest: Final = messages.RunQueryRequest.pb()
+
+
+class FirestoreDocuments:
+    """A document store in one Firestore database (native mode).
+
+    Reads are tried again on passing errors; a write only where Firestore says that nothing was written. A replacing
+    write carries a fresh `_write` field, which readers of this port never see: Firestore keeps the update time of a
+    write that changes nothing, so without it two holders of one version could both win.
+
+    Args:
+        client: one client per event loop; the store takes it over, and close() closes it.
+        clock: for timeouts and waits.
+        prefix: put before every collection name; "" means none.
+        retries: most further tries of one call; 0 means none.
+        jitter: a number in 0..1 for each wait; tests fix it.
+    """
+
+    def __init__(
+        self,
+        client: AsyncClient,
+        clock: Clock,
+        prefix: str = "",
+        *,
+        retries: int = 8,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        self._client: Any = client
+        self._clock = clock
+        self._prefix = prefix
+        self._retries = retries
+        self._jitter = jitter
+        self._closed = False
+
+    async def get(self, key: Key, *, timeout: float = 10) -> Document | None:
+        """See Documents."""
+        check_key(key)
+        request = _BatchGetRequest(database=self._database, documents=[self._name(key)])
+        for item in await self._read("batch_get_documents", messages.BatchGetDocumentsRequest, request, timeout):
+            if item.WhichOneof("result") == "found":
+                return values.read_document(key, item.found, item.read_time)
+        return None
+
+    async def commit(self, writes: Sequence[Write], *, timeout: float = 10) -> list[Version]:
+        """See Documents."""
+        check_writes(writes)
+        request = _CommitRequest(database=self._database)
+        for write in writes:
+            data = stored_data(write, self._prefix)
+            request.writes.append(values.write_message(write, self._name(write.key), data))
+        deadline = self._clock.monotonic() + timeout
+
+        async def send(seconds: float) -> Any:
+            return await self._api.commit(messages.CommitRequest.wrap(request), **self._options(seconds))
+
+        try:
+            response = messages.CommitResponse.pb(await self._call(send, timeout, NOT_APPLIED))
+        except GoogleAPICallError as error:
+            if status_of(error) is StatusCode.ALREADY_EXISTS:
+                raise DocumentExists(f"one of {_names(writes)} exists") from error
+            if status_of(error) in CONDITION:
+                raise await self._failed_condition(writes, error, deadline) from error
+            raise store_error(error, write=True) from error
+        return [values.version_of(result.update_time) for result in response.write_results]
+
+    async def query(self, query: Query, *, timeout: float = 10) -> list[Document]:
+        """See Documents. Firestore itself says which query needs an index; its emulator never does."""
+        query = checked_query(query, None)
+        request = _RunQueryRequest(parent=f"{self._database}/documents")
+        request.structured_query.CopyFrom(values.structured_query(query, self._prefix + query.collection))
+        found = await self._read("run_query", messages.RunQueryRequest, request, timeout)
+        return [
+            values.read_document(
+                Key(query.collection, item.document.name.rsplit("/", 1)[1]), item.document, item.read_time
+            )
+            for item in found
+            if item.HasField("document")
+        ]
+
+    async def close(self) -> None:
+        """See Documents."""
+        if not self._closed:
+            self._closed = True
+            await self._api.transport.close()
+
+    async def _failed_condition(
+        self, writes: Sequence[Write], error: GoogleAPICallError, deadline: float
+    ) -> StoreError:
+        """Which document lost: a refusal that no document explains is the database's, not ours."""
+        request = _BatchGetRequest(database=self._database, documents=[self._name(write.key) for write in writes])
+        request.mask.field_paths.append(WRITE_FIELD)
+        left = deadline - self._clock.monotonic()
+        versions: dict[str, Version] = {}
+        for item in await self._read("batch_get_documents", messages.BatchGetDocumentsRequest, request, left):
+            if item.WhichOneof("result") == "found":
+                versions[item.found.name] = values.version_of(item.found.update_time)
+        for write in writes:
+            version = versions.get(self._name(write.key))
+            if isinstance(write, Create):
+                if version is not None:
+                    return DocumentExists(f"{write.key} exists")
+            elif version != write.version:
+                return VersionMismatch(f"{write.key} has not version {write.version} any more")
+        return StoreMisconfigured(str(store_error(error, write=True)))
+
+    async def _read(self, method: str, wrapper: Any, request: Any, timeout: float) -> list[Any]:
+        async def send(seconds: float) -> list[Any]:
+            stream = await getattr(self._api, method)(wrapper.wrap(request), **self._options(seconds))
+            return [type(item).pb(item) async for item in stream]
+
+        try:
+            return await self._call(send, timeout, TRANSIENT)
+        except GoogleAPICallError as error:
+            raise store_error(error, write=False) from error
+
+    async def _call(self, send: Callable[[float], Awaitable[T]], timeout: float, again: frozenset[StatusCode]) -> T:
+        """Sends until an answer, within `timeout`; raises the client library's error for the caller to read."""
+        if self._closed:
+            raise StoreUnavailable("the store is closed", unclear=False)
+        write = again is NOT_APPLIED
+        sent = False
+        deadline = self._clock.monotonic() + timeout
+        try:
+            async with self._clock.timeout(timeout):
+                for tries in itertools.count():
+                    sent = write
+                    try:
+                        return await _own_cancellation(send(deadline - self._clock.monotonic()))
+                    except GoogleAPICallError as error:
+                        delay = self._delay(tries, error)
+                        over = tries >= self._retries or delay >= deadline - self._clock.monotonic()
+                        if over or status_of(error) not in again:
+                            raise
+                    sent = False
+                    await self._clock.sleep(delay)
+        except TimeoutError:
+            raise StoreUnavailable(f"Firestore: no answer within {timeout} s", unclear=sent) from None
+        except _ChannelClosed:
+            raise StoreUnavailable("Firestore: the channel was closed", unclear=sent) from None
+        raise AssertionError("unreachable")
+
+    def _delay(self, tries: int, error: GoogleAPICallError) -> float:
+        own = self._jitter() * FIRST_DELAY * 2.0**tries
+        return min(LONGEST_DELAY, max(own, retry_hint(error)))
+
+    def _options(self, seconds: float) -> dict[str, Any]:
+        return {"retry": None, "timeout": max(0.0, seconds), "metadata": self._client._rpc_metadata}  # noqa: SLF001
+
+    # The client's public methods take no precondition for several writes at once and give no read time of a query;
+    # the generated client beneath does, and the client owns its channel, routing and credentials.
+    @property
+    def _api(self) -> Any:
+        return self._client._firestore_api  # noqa: SLF001
+
+    @property
+    def _database(self) -> str:
+        return str(self._client._database_string)  # noqa: SLF001
+
+    def _name(self, key: Key) -> str:
+        return f"{self._database}/documents/{self._prefix}{key.collection}/{key.id}"
+
+
+class _ChannelClosed(Exception):
+    """The channel ended during a call."""
+
+
+async def _own_cancellation(call: Awaitable[T]) -> T:
+    """A call that the channel cancels because it closes is an error, not the cancellation of whoever waits for it."""
+    try:
+        return await call
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        raise _ChannelClosed from None
+    except grpc.aio.UsageError as error:
+        raise _ChannelClosed from error
+
+
+def _names(writes: Sequence[Write]) -> str:
+    return ", ".join(str(write.key) for write in writes[:3]) + (", ..." if len(writes) > 3 else "")
