@@ -38,7 +38,7 @@ class Kind(StrEnum):
     BUCKET = "bucket"
 
 
-_MEMBER_TYPES: Final[Mapping[str, tuple[Kind, str]]] = {
+MEMBER_TYPES: Final[Mapping[str, tuple[Kind, str]]] = {
     "gcp:projects/iAMMember:IAMMember": (Kind.PROJECT, "project"),
     "gcp:cloudrunv2/serviceIamMember:ServiceIamMember": (Kind.SERVICE, "name"),
     "gcp:pubsub/topicIAMMember:TopicIAMMember": (Kind.TOPIC, "topic"),
@@ -47,6 +47,7 @@ _MEMBER_TYPES: Final[Mapping[str, tuple[Kind, str]]] = {
     "gcp:secretmanager/secretIamMember:SecretIamMember": (Kind.SECRET, "secretId"),
     "gcp:storage/bucketIAMMember:BucketIAMMember": (Kind.BUCKET, "bucket"),
 }
+"""Type of an additive grant -> kind of its target, and the input that names the target."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +61,20 @@ class Resource:
         inputs: checked inputs, camelCase, defaults filled in, no secret wrappers.
         outputs: inputs and computed outputs.
         secrets: top-level inputs that hold a secret; never logged, never shown.
+        fingerprint: salted digest of the secret inputs, by which a later run sees whether they changed; "" without any.
+        dependencies: URNs of the resources that must outlive this one.
+        protect: True refuses to delete it.
     """
 
     type: str
     name: str
     urn: str
-    inputs: Mapping[str, Any]
-    outputs: Mapping[str, Any]
+    inputs: Mapping[str, Any] = field(repr=False)
+    outputs: Mapping[str, Any] = field(repr=False)
     secrets: frozenset[str] = frozenset()
+    fingerprint: str = field(default="", repr=False)
+    dependencies: tuple[str, ...] = ()
+    protect: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,21 +109,25 @@ class World:
         number: project number, as digits.
         region: the one region.
         state_dir: folder for everything that must survive a restart; private to its owner.
+        revision: grows with every change, so that a service can keep what it has read until then.
     """
 
     project: str
     number: str
     region: str
     state_dir: Path
-    _resources: dict[tuple[str, str], Resource] = field(default_factory=dict)
+    revision: int = field(default=0, repr=False)
+    _resources: dict[tuple[str, str], Resource] = field(default_factory=dict, repr=False)
 
     def put(self, resource: Resource) -> None:
         """Adds or replaces a resource."""
         self._resources[resource.type, resource.name] = resource
+        self.revision += 1
 
     def remove(self, type_: str, name: str) -> None:
         """Removes a resource; nothing happens where there is none."""
         self._resources.pop((type_, name), None)
+        self.revision += 1
 
     def find(self, type_: str, name: str) -> Resource | None:
         """The resource of a type with a physical name; a full Google name is cut to its last part."""
@@ -146,7 +157,7 @@ class World:
         """
         wanted = tuple(roles)
         for resource in self:
-            kind_and_field = _MEMBER_TYPES.get(resource.type)
+            kind_and_field = MEMBER_TYPES.get(resource.type)
             if kind_and_field is None or resource.inputs.get("role") not in wanted:
                 continue
             if member != resource.inputs.get("member"):
@@ -156,6 +167,19 @@ class World:
             if kind is Kind.PROJECT or (kind is target.kind and on == short_name(target.name)):
                 return None
         return MissingGrant(member, wanted[0], target)
+
+    def secret_value(self, secret: str, version: str) -> str | None:
+        """Value of a version of a secret; None where there is none, or where the world was loaded from its file.
+
+        Args:
+            secret: short or full name.
+            version: its number, or `latest`.
+        """
+        prefix = f"{short_name(secret)}/versions/"
+        numbers = [int(short_name(r.name)) for r in self.of_type(SECRET_VERSION) if r.name.startswith(prefix)]
+        wanted = max(numbers, default=0) if version == "latest" else version
+        resource = self.find(SECRET_VERSION, f"{prefix}{wanted}")
+        return None if resource is None else resource.inputs.get("secretData")
 
     def save(self) -> None:
         """Writes the world to `state_dir/world.json`, readable by its owner only; secret values are left out."""
@@ -168,6 +192,9 @@ class World:
                 "inputs": _without(r.inputs, r.secrets),
                 "outputs": _without(r.outputs, r.secrets),
                 "secrets": sorted(r.secrets),
+                "fingerprint": r.fingerprint,
+                "dependencies": list(r.dependencies),
+                "protect": r.protect,
             }
             for r in self
         ]
@@ -186,7 +213,8 @@ class World:
         body = json.loads(path.read_text())
         world = cls(body["project"], body["number"], body["region"], state_dir)
         for row in body["resources"]:
-            world.put(Resource(**{**row, "secrets": frozenset(row["secrets"])}))
+            sets = {"secrets": frozenset(row["secrets"]), "dependencies": tuple(row["dependencies"])}
+            world.put(Resource(**{**row, **sets}))
         return world
 
 

@@ -1,0 +1,177 @@
+"""Check, diff, create, update, delete and invoke, as an engine calls them, over a world."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from sandbox.provider.behaviour import Inputs, Surroundings
+from sandbox.provider.behaviours import behaviour_of
+from sandbox.provider.faults import Failure, ProviderRefused
+from sandbox.provider.fingerprint import fingerprint, recognises
+from sandbox.provider.schema import arguments_of, fields_of
+from sandbox.provider.shape import shape_failures
+from sandbox.world import Resource, World
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """A checked resource on its way into the world.
+
+    Attributes:
+        type: type token.
+        name: physical name, see `identify`.
+        urn: where the program declares it.
+        inputs: what `check` gave.
+        secrets: top-level inputs that hold a secret.
+        dependencies: URNs of the resources that must outlive it.
+        protect: True refuses to delete or replace it.
+    """
+
+    type: str
+    name: str
+    urn: str
+    inputs: Inputs = field(repr=False)
+    secrets: frozenset[str] = frozenset()
+    dependencies: tuple[str, ...] = ()
+    protect: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What an update would change.
+
+    Attributes:
+        changes: top-level inputs that differ.
+        replaces: those of them that the platform cannot change in place.
+    """
+
+    changes: tuple[str, ...] = ()
+    replaces: tuple[str, ...] = ()
+
+
+def check(
+    type_token: str, inputs: Mapping[str, Any], *, logical: str = "", config: Mapping[str, str] | None = None
+) -> tuple[dict[str, Any], list[Failure]]:
+    """Inputs with the provider's and the platform's defaults filled in, and everything that would be refused.
+
+    Args:
+        type_token: resource type.
+        inputs: plain values.
+        logical: name in the program, from which an absent physical name is made.
+        config: the provider's own settings; `project` and `region` fill inputs of that name.
+
+    Raises:
+        UnknownResourceTypeError: the SDK has no such type.
+        ProviderRefused: a type that must not be used.
+    """
+    behaviour = behaviour_of(type_token)
+    known = fields_of(arguments_of(type_token)).types
+    filled = {name: value for name, value in (config or {}).items() if name in known} | dict(inputs)
+    if behaviour.auto_name and not filled.get(behaviour.auto_name):
+        suffix = hashlib.sha256(f"{type_token} {logical}".encode()).hexdigest()[:7]
+        filled[behaviour.auto_name] = f"{logical}-{suffix}"
+    failures = list(shape_failures(type_token, filled))
+    if failures:
+        return filled, failures
+    filled = behaviour.defaults(filled)
+    return filled, list(behaviour.rules(filled))
+
+
+def identify(type_token: str, inputs: Inputs, around: Surroundings) -> str:
+    """Physical name that the resource has, or will get."""
+    return behaviour_of(type_token).name(inputs, around)
+
+
+def diff(before: Resource, declared: Declared) -> Difference:
+    """What differs between a resource and its new declaration; secrets are compared by fingerprint."""
+    secrets = before.secrets | declared.secrets
+    old = {name: value for name, value in before.inputs.items() if name not in secrets}
+    new = {name: value for name, value in declared.inputs.items() if name not in secrets}
+    changes = {name for name in old.keys() | new.keys() if old.get(name) != new.get(name)}
+    if before.secrets != declared.secrets or not recognises(before.fingerprint, declared.inputs, declared.secrets):
+        changes |= secrets
+    immutable = behaviour_of(before.type).immutable
+    return Difference(tuple(sorted(changes)), tuple(sorted(changes & immutable)))
+
+
+def create(world: World, declared: Declared) -> Resource:
+    """Adds a resource to the world.
+
+    Raises:
+        ProviderRefused: its name is taken, or something that it names does not exist.
+    """
+    if world.find(declared.type, declared.name) is not None:
+        raise ProviderRefused(f"{declared.type} {declared.name} already exists; two resources cannot share its name")
+    outputs = behaviour_of(declared.type).computed(declared.name, declared.inputs, world)
+    return _put(world, declared, {**declared.inputs, **outputs})
+
+
+def update(world: World, before: Resource, declared: Declared) -> Resource:
+    """Puts the new declaration of a resource into the world.
+
+    Raises:
+        ProviderRefused: something that it names does not exist.
+    """
+    behaviour = behaviour_of(declared.type)
+    outputs = {**declared.inputs, **behaviour.computed(declared.name, declared.inputs, world)}
+    return _put(world, declared, behaviour.revised(before, outputs))
+
+
+def _put(world: World, declared: Declared, outputs: dict[str, Any]) -> Resource:
+    missing = list(behaviour_of(declared.type).missing(declared.inputs, world))
+    if missing:
+        raise ProviderRefused("; ".join(str(failure) for failure in missing))
+    resource = Resource(
+        type=declared.type,
+        name=declared.name,
+        urn=declared.urn,
+        inputs=declared.inputs,
+        outputs=outputs,
+        secrets=declared.secrets,
+        fingerprint=fingerprint(declared.inputs, declared.secrets),
+        dependencies=declared.dependencies,
+        protect=declared.protect,
+    )
+    world.put(resource)
+    return resource
+
+
+def keep(world: World, before: Resource, declared: Declared) -> Resource:
+    """Carries an unchanged resource over; only what the program says about it, not what it is, may have changed."""
+    resource = replace(
+        before,
+        urn=declared.urn,
+        inputs=declared.inputs,
+        outputs={**before.outputs, **declared.inputs},
+        dependencies=declared.dependencies,
+        protect=declared.protect,
+    )
+    world.put(resource)
+    return resource
+
+
+def delete_refusal(resource: Resource) -> str | None:
+    """Why the platform refuses to delete a resource; None where it does not."""
+    return behaviour_of(resource.type).guard(resource)
+
+
+def invoke(world: World, token: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Answers a function of the provider.
+
+    Raises:
+        ProviderRefused: the stand-in does not answer it, or the project is another one.
+    """
+    project = arguments.get("projectId") or arguments.get("project") or world.project
+    if project != world.project:
+        raise ProviderRefused(f"{token}: project {project} is not this world's project {world.project}")
+    match token:
+        case "gcp:organizations/getProject:getProject":
+            return {"id": f"projects/{project}", "projectId": project, "number": world.number, "name": project}
+        case "gcp:storage/getProjectServiceAccount:getProjectServiceAccount":
+            email = f"service-{world.number}@gs-project-accounts.iam.gserviceaccount.com"
+            return {"id": email, "emailAddress": email, "member": f"serviceAccount:{email}", "project": project}
+        case _:
+            raise ProviderRefused(f"{token}: the stand-in provider does not answer this function")
