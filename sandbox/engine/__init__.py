@@ -1,0 +1,1 @@
+"""Runs the Pulumi program: in process against a world, or with the real engine."""
