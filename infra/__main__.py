@@ -1,0 +1,5 @@
+"""Entry point of the Pulumi program."""
+
+from infra.program import program
+
+program()

@@ -1,0 +1,113 @@
+"""The API service."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pulumi
+import pulumi_gcp as gcp
+
+from infra.components.job_topic import JobTopic
+from infra.components.push_worker import PushWorker
+from infra.components.service import SecretSource, ServiceArgs, confirmed_address, create_service
+from infra.components.signing_key import SigningKey
+from infra.components.state_store import StateStore
+from infra.settings import StackSettings
+from runtime.contract.settings.api import ApiSettings
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApiArgs:
+    """What the API is started with, and what it uses."""
+
+    settings: StackSettings
+    environment: ApiSettings
+    store: StateStore
+    signing_key: SigningKey
+    topic: JobTopic
+    worker: PushWorker
+
+
+class Api(pulumi.ComponentResource):
+    """A public service with an account of its own, and its grants.
+
+    Public means that the platform checks no caller: the API does, and takes only verified tokens of one identity each
+    on its internal routes. Does not manage API keys, of which the stack knows hashes only.
+    """
+
+    service: gcp.cloudrunv2.Service
+    address: pulumi.Output[str]
+    """Confirmed by the platform; what is planned uses the same text from `infra.naming`."""
+
+    def __init__(self, name: str, args: ApiArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("holdfast:infra:Api", name, {}, opts)
+        self._name, self._args = name, args
+        account = gcp.serviceaccount.Account(
+            f"{name}-account",
+            account_id=args.settings.names.api,
+            project=args.settings.project,
+            display_name="Holdfast API",
+            opts=self._child(),
+        )
+        self.service = self._create_service(account, self._create_grants(account))
+        self.address = confirmed_address(self.service, args.settings.names.address(args.settings.names.api))
+        self.register_outputs({"address": self.address})
+
+    def _child(self, depends_on: list[pulumi.Resource] | None = None) -> pulumi.ResourceOptions:
+        return pulumi.ResourceOptions(parent=self, depends_on=depends_on or [])
+
+    def _create_grants(self, account: gcp.serviceaccount.Account) -> list[pulumi.Resource]:
+        project = self._args.settings.project
+        return [
+            gcp.projects.IAMMember(
+                f"{self._name}-uses-state",
+                project=project,
+                role="roles/datastore.user",
+                member=account.member,
+                opts=self._child(),
+            ),
+            gcp.pubsub.TopicIAMMember(
+                f"{self._name}-publishes-execution",
+                project=project,
+                topic=self._args.topic.topic.id,
+                role="roles/pubsub.publisher",
+                member=account.member,
+                # What is published before it can be delivered, or dead-lettered, is lost.
+                opts=self._child(self._args.worker.ready),
+            ),
+            gcp.secretmanager.SecretIamMember(
+                f"{self._name}-reads-signing-key",
+                project=project,
+                secret_id=self._args.signing_key.secret.id,
+                role="roles/secretmanager.secretAccessor",
+                member=account.member,
+                opts=self._child(),
+            ),
+        ]
+
+    def _create_service(
+        self, account: gcp.serviceaccount.Account, grants: list[pulumi.Resource]
+    ) -> gcp.cloudrunv2.Service:
+        settings, environment, key = self._args.settings, self._args.environment, self._args.signing_key
+        return create_service(
+            f"{self._name}-service",
+            ServiceArgs(
+                settings=settings,
+                role="api",
+                part="api",
+                name=settings.names.api,
+                account=account.email,
+                environment=environment.to_env(),
+                secrets={"BACKEND_KEY": SecretSource(secret=key.secret.secret_id, version=key.version.version)},
+                timeout=environment.request_timeout,
+                concurrency=settings.api.concurrency,
+                min_instances=settings.api.min_instances,
+                max_instances=settings.api.max_instances,
+                cpu=settings.api.cpu,
+                memory=settings.api.memory,
+                cpu_idle=True,
+                internal=False,
+                invoker_check=False,
+            ),
+            self._child([*grants, *self._args.store.ready]),
+        )

@@ -1,0 +1,162 @@
+"""A Cloud Run service of one of our roles: what every role's service has in common."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Final
+
+import pulumi
+import pulumi_gcp as gcp
+
+from infra.alignment import STARTUP_FAILURES, STARTUP_PERIOD
+from infra.naming import labels
+from infra.settings import StackSettings
+from runtime.contract import names
+from runtime.contract.settings.render import in_seconds
+from runtime.contract.settings.shared import PLATFORM_VARIABLES
+
+PORT: Final = 8080
+"""The container's one port; the platform tells the process by itself."""
+_LIVENESS_PERIOD: Final = 10
+_LIVENESS_TIMEOUT: Final = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class SecretSource:
+    """A version of a secret, by its number, so that all instances of a revision have the same value."""
+
+    secret: pulumi.Input[str]
+    version: pulumi.Input[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServiceArgs:
+    """What differs between services.
+
+    Attributes:
+        settings: the stack's.
+        role: `worker` or `api`: what the container runs.
+        part: value of the label `part`.
+        name: physical name.
+        account: e-mail of the service's own account.
+        environment: rendered settings of the role.
+        secrets: variables that come from the secret manager.
+        timeout: request timeout.
+        concurrency: requests that one instance takes at once.
+        min_instances: instances that are always there.
+        max_instances: most instances.
+        cpu: whole CPUs.
+        memory: memory limit.
+        cpu_idle: True takes the CPU away between requests.
+        internal: True admits only traffic from inside the project.
+        invoker_check: True lets the platform check callers; False leaves that to the role.
+    """
+
+    settings: StackSettings
+    role: str
+    part: str
+    name: str
+    account: pulumi.Input[str]
+    environment: Mapping[str, str] = field(repr=False)
+    secrets: Mapping[str, SecretSource] = field(default_factory=dict)
+    timeout: timedelta
+    concurrency: int
+    min_instances: int
+    max_instances: int
+    cpu: str
+    memory: str
+    cpu_idle: bool
+    internal: bool
+    invoker_check: bool
+
+
+def create_service(name: str, args: ServiceArgs, opts: pulumi.ResourceOptions) -> gcp.cloudrunv2.Service:
+    """Declares the service of a role."""
+    settings = args.settings
+    return gcp.cloudrunv2.Service(
+        name,
+        name=args.name,
+        project=settings.project,
+        location=settings.region,
+        ingress="INGRESS_TRAFFIC_INTERNAL_ONLY" if args.internal else "INGRESS_TRAFFIC_ALL",
+        invoker_iam_disabled=not args.invoker_check,
+        custom_audiences=[settings.names.address(args.name)],
+        deletion_protection=settings.deletion_protection,
+        labels=labels(settings.stack, args.part),
+        template=gcp.cloudrunv2.ServiceTemplateArgs(
+            service_account=args.account,
+            timeout=f"{in_seconds(args.timeout)}s",
+            max_instance_request_concurrency=args.concurrency,
+            scaling=gcp.cloudrunv2.ServiceTemplateScalingArgs(
+                min_instance_count=args.min_instances, max_instance_count=args.max_instances
+            ),
+            containers=[_container(args)],
+            labels=labels(settings.stack, args.part),
+        ),
+        opts=opts,
+    )
+
+
+def _container(args: ServiceArgs) -> gcp.cloudrunv2.ServiceTemplateContainerArgs:
+    return gcp.cloudrunv2.ServiceTemplateContainerArgs(
+        image=args.settings.image,
+        commands=["python"],
+        args=["-m", "runtime", args.role],
+        envs=_variables(args.environment, args.secrets),
+        ports=gcp.cloudrunv2.ServiceTemplateContainerPortsArgs(container_port=PORT),
+        resources=gcp.cloudrunv2.ServiceTemplateContainerResourcesArgs(
+            limits={"cpu": args.cpu, "memory": args.memory}, cpu_idle=args.cpu_idle, startup_cpu_boost=True
+        ),
+        startup_probe=gcp.cloudrunv2.ServiceTemplateContainerStartupProbeArgs(
+            http_get=gcp.cloudrunv2.ServiceTemplateContainerStartupProbeHttpGetArgs(path=names.HEALTH_READY),
+            initial_delay_seconds=0,
+            period_seconds=STARTUP_PERIOD,
+            timeout_seconds=STARTUP_PERIOD,
+            failure_threshold=STARTUP_FAILURES,
+        ),
+        liveness_probe=gcp.cloudrunv2.ServiceTemplateContainerLivenessProbeArgs(
+            http_get=gcp.cloudrunv2.ServiceTemplateContainerLivenessProbeHttpGetArgs(path=names.HEALTH_LIVE),
+            period_seconds=_LIVENESS_PERIOD,
+            timeout_seconds=_LIVENESS_TIMEOUT,
+            failure_threshold=3,
+        ),
+    )
+
+
+def _variables(
+    environment: Mapping[str, str], secrets: Mapping[str, SecretSource]
+) -> list[gcp.cloudrunv2.ServiceTemplateContainerEnvArgs]:
+    """Sorted, because any other order is a change to the platform; without what the platform sets by itself."""
+    variables = []
+    for name in sorted((environment.keys() - PLATFORM_VARIABLES) | secrets.keys()):
+        if name in secrets:
+            source = gcp.cloudrunv2.ServiceTemplateContainerEnvValueSourceArgs(
+                secret_key_ref=gcp.cloudrunv2.ServiceTemplateContainerEnvValueSourceSecretKeyRefArgs(
+                    secret=secrets[name].secret, version=secrets[name].version
+                )
+            )
+            variables.append(gcp.cloudrunv2.ServiceTemplateContainerEnvArgs(name=name, value_source=source))
+        else:
+            variables.append(gcp.cloudrunv2.ServiceTemplateContainerEnvArgs(name=name, value=environment[name]))
+    return variables
+
+
+def confirmed_address(service: gcp.cloudrunv2.Service, expected: str) -> pulumi.Output[str]:
+    """The service's deterministic address, once the platform has confirmed it.
+
+    Raises:
+        RunError: in the output: the platform serves other addresses, which a wrong project number would explain.
+    """
+
+    def confirm(urls: Sequence[str]) -> str:
+        if urls and expected not in urls:
+            served = ", ".join(urls)
+            raise pulumi.RunError(
+                f"{expected} is not among the service's addresses ({served}), so nothing would reach it; "
+                "compare holdfast:project_number with `gcloud projects describe PROJECT`"
+            )
+        return expected
+
+    return service.urls.apply(confirm)

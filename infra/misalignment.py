@@ -1,0 +1,154 @@
+"""Where a stack's numbers do not fit together: in the stack's own words, with a change that has been tried."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any, Final
+
+from infra.alignment import Plans, align, known
+from runtime.contract import timeouts
+from runtime.contract.alignment import Finding
+
+_DAMAGE: Final[Mapping[str, str]] = {
+    "T03": "the end of a run would be cut off before its result is recorded",
+    "T07": "a live delivery would lose its claim, and its work would be done twice",
+    "T08": "a late delivery would work a message again that is done",
+    "T09": "the broker would give a message up before every allowed attempt could work",
+    "T10": "messages and runs would be dropped while the broker still tries",
+    "T12": "work would stop when the broker hangs up, or its redelivery would find no room",
+    "retention": "a record would go while its run can still be worked, and the run would be forgotten",
+}
+
+_FIELDS: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
+    "request_env": (("worker", "request_timeout"),),
+    "service_timeout": (("worker", "request_timeout"),),
+    "ack_env": (("worker", "request_timeout"),),
+    "ack_subscription": (("worker", "request_timeout"),),
+    "process": (("worker", "run_timeout"), ("worker", "request_timeout")),
+    "run": (("worker", "run_timeout"),),
+    "heartbeat": (("worker", "heartbeat"),),
+    "stale_after": (("worker", "stale_after"), ("worker", "heartbeat")),
+    "run_lease": (("worker", "stale_after"), ("worker", "heartbeat")),
+    "claim_retention": (("worker", "claim_retention"),),
+    "message_retention": (("worker", "message_retention"),),
+    "max_queue_age": (("worker", "message_retention"),),
+    "job_token_life": (("worker", "message_retention"),),
+    "ceiling": (("worker", "max_attempts"),),
+    "broker_env": (("worker", "max_attempts"), ("worker", "stale_after")),
+    "broker_attempts": (("worker", "max_attempts"), ("worker", "stale_after")),
+    "min_backoff": (("worker", "minimum_backoff"),),
+    "max_backoff": (("worker", "maximum_backoff"),),
+    "max_instances": (("worker", "max_instances"),),
+    "concurrency": (("worker", "concurrency"),),
+    "api_timeout": (("api", "request_timeout"),),
+    "api_request_env": (("api", "request_timeout"),),
+    "run_retention": (("api", "run_retention"),),
+}
+"""Fact -> the settings that it is, or follows from."""
+
+Setting = tuple[str, str]
+"""Section and field."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A value for one setting; None leaves its key out."""
+
+    setting: Setting
+    value: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Misalignment:
+    """A rule that a stack's numbers do not satisfy.
+
+    Attributes:
+        rule_id: the rule, `T01` to `T17`, or `retention`.
+        given: the settings that have a part in it and their values, as the stack file spells them.
+        rule: what must hold.
+        damage: what would go wrong.
+        facts: the numbers that the rule compared, given and derived.
+        passing: changes with which the rule holds; more than one where no single change is enough.
+    """
+
+    rule_id: str
+    given: Mapping[Setting, int]
+    rule: str
+    damage: str
+    facts: Mapping[str, object]
+    passing: tuple[Change, ...]
+
+
+def misalignments(plans: Plans) -> list[Misalignment]:
+    """Every rule that does not hold, in the order of the rules; once where two facts follow from one setting."""
+    described = [_described(found, plans) for found in _findings(plans)]
+    return list({(found.rule_id, found.passing): found for found in reversed(described)}.values())[::-1]
+
+
+def _findings(plans: Plans) -> Iterator[Finding]:
+    facts = align(plans)
+    yield from timeouts.check(facts)
+    kept, queue_age = int(plans.api.run_retention.total_seconds()), known(facts.max_queue_age)
+    if kept < queue_age:
+        rule = "a run's record must be kept for as long as the run may be queued"
+        yield Finding("retention", ("run_retention", "max_queue_age"), (kept, queue_age), rule, queue_age)
+
+
+def _described(found: Finding, plans: Plans) -> Misalignment:
+    involved = list(dict.fromkeys(setting for fact in found.settings for setting in _FIELDS.get(fact, ())))
+    values = {setting: _value(plans, setting) for setting in involved}
+    return Misalignment(
+        rule_id=found.id,
+        given={setting: value for setting, value in values.items() if value is not None},
+        rule=found.rule,
+        damage=_DAMAGE[found.id],
+        facts=dict(zip(found.settings, found.values, strict=True)),
+        passing=_passing(found, plans, involved),
+    )
+
+
+def _passing(found: Finding, plans: Plans, involved: list[Setting]) -> tuple[Change, ...]:
+    """The first change, or the first set of them, that makes the rule hold and breaks no other."""
+    defaults = tuple(Change(setting, _default(plans, setting)) for setting in involved)
+    proposals = [(Change(involved[0], found.passing),)] if isinstance(found.passing, int) else []
+    proposals += [(change,) for change in defaults]
+    before = {finding.id for finding in _findings(plans)}
+    for proposal in proposals:
+        changed = _changed(plans, proposal)
+        if changed is not None and {finding.id for finding in _findings(changed)} <= before - {found.id}:
+            return proposal
+    return defaults
+
+
+def _changed(plans: Plans, changes: tuple[Change, ...]) -> Plans | None:
+    """The plans with changes applied; None where a value is outside its setting's own range."""
+    for change in changes:
+        section, field = change.setting
+        plan = getattr(plans, section)
+        values = {**plan.model_dump(by_alias=False), field: change.value}
+        spelled = {
+            str(info.validation_alias or name): _spelled(values[name])
+            for name, info in type(plan).model_fields.items()
+            if values[name] is not None
+        }
+        try:
+            plans = replace(plans, **{section: type(plan).model_validate(spelled)})
+        except ValueError:
+            return None
+    return plans
+
+
+def _value(plans: Plans, setting: Setting) -> int | None:
+    spelled = _spelled(getattr(getattr(plans, setting[0]), setting[1]))
+    return spelled if isinstance(spelled, int) else None
+
+
+def _default(plans: Plans, setting: Setting) -> int | None:
+    spelled = _spelled(type(getattr(plans, setting[0])).model_fields[setting[1]].default)
+    return spelled if isinstance(spelled, int) else None
+
+
+def _spelled(value: Any) -> Any:
+    return int(value.total_seconds()) if isinstance(value, timedelta) else value

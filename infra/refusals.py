@@ -1,0 +1,108 @@
+"""The words of every refused stack value: key, value, rule, damage, and a value that would pass."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from typing import Any, Final
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from infra.fields import explanation_of
+from infra.misalignment import Change, Misalignment, Setting
+from infra.sections import ApiPlan, WorkerPlan
+from infra.settings import BUILT, NAMESPACE, STACK, StackSettings
+from runtime.contract.settings.faults import Fault
+from runtime.contract.settings.parse import shown
+
+Place = tuple[str, ...]
+"""Full key, and the key inside its section."""
+
+_SECTIONS: Final[Mapping[str, type[BaseModel]]] = {f"{NAMESPACE}worker": WorkerPlan, f"{NAMESPACE}api": ApiPlan}
+
+
+def refused(place: Place, value: Any) -> Fault:
+    """A value that is not what it must be."""
+    said = explanation_of(_field(place))
+    spelled = "its value (hidden)" if said.secret else _spelled(value)
+    detail = f"{_key(place)} is {spelled}, but {said.rule}: {said.damage}; for example {_key(place)}: {said.passing}"
+    return Fault("invalid_stack_value", detail)
+
+
+def missing(place: Place) -> Fault:
+    """A required value that is not there."""
+    said = explanation_of(_field(place))
+    detail = f"{_key(place)} is not set, but {said.rule}: {said.damage}; for example {_key(place)}: {said.passing}"
+    return Fault("missing_stack_value", detail)
+
+
+def unknown(place: Place, value: Any) -> Fault:
+    """A key that is no setting."""
+    known = _fields(_SECTIONS[place[0]] if len(place) == 2 else StackSettings)
+    by_name = {key.rpartition(":")[2]: key for key in known}
+    close = get_close_matches(place[-1].rpartition(":")[2], by_name, n=1)
+    instead = f"use {_key((*place[:-1], by_name[close[0]]))}" if close else f"use one of {', '.join(sorted(known))}"
+    spelled = _spelled(value) if isinstance(value, int | float) else "its value"
+    detail = f"{_key(place)} is no setting, and {spelled} would have no effect; remove it, or {instead}"
+    return Fault("unknown_stack_key", detail)
+
+
+def plain_secret(key: str) -> Fault:
+    """A secret in plain text."""
+    detail = (
+        f"{key} is in plain text, but must be a secret of the stack: whoever reads the stack file could sign jobs; "
+        f"set it with `pulumi config set --secret {key} VALUE`, and replace the key, which has been seen"
+    )
+    return Fault("plain_stack_secret", detail)
+
+
+def not_built(workload: str) -> Fault:
+    """A workload that the program knows and cannot deploy."""
+    key = f"{NAMESPACE}workloads"
+    passing = f"{key}: {json.dumps(sorted(BUILT))} would pass"
+    detail = f"{key} has {workload}, which is not built yet: its messages would have no worker; {passing}"
+    return Fault("workload_not_built", detail)
+
+
+def misaligned(found: Misalignment) -> Fault:
+    """Settings that hold by themselves and not together."""
+    given = ", ".join(f"{_key(place_of(setting))} is {value}" for setting, value in found.given.items())
+    facts = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in found.facts.items())
+    passing = " with ".join(map(_change, found.passing))
+    detail = f"{given}, but {found.rule} ({found.rule_id}: {facts}): {found.damage}; {passing} would pass"
+    return Fault("misaligned_stack_value", detail)
+
+
+def place_of(setting: Setting) -> Place:
+    """Where a setting of a section is in the stack file."""
+    section, field = setting
+    model = _SECTIONS[f"{NAMESPACE}{section}"]
+    return f"{NAMESPACE}{section}", _alias(field, model.model_fields[field])
+
+
+def _change(change: Change) -> str:
+    key = _key(place_of(change.setting))
+    return f"{key} left out" if change.value is None else f"{key}: {change.value}"
+
+
+def _field(place: Place) -> FieldInfo:
+    model = _SECTIONS[place[0]] if len(place) == 2 else StackSettings
+    return _fields(model)[place[-1]]
+
+
+def _fields(model: type[BaseModel]) -> dict[str, FieldInfo]:
+    return {_alias(name, field): field for name, field in model.model_fields.items() if _alias(name, field) != STACK}
+
+
+def _alias(name: str, field: FieldInfo) -> str:
+    return str(field.validation_alias or name)
+
+
+def _key(place: Iterable[str]) -> str:
+    return ".".join(place)
+
+
+def _spelled(value: Any) -> str:
+    return shown(value) if isinstance(value, str) else shown(json.dumps(value)).strip("'")

@@ -1,0 +1,139 @@
+"""The stack's values, typed: what a stack file may say, with unit, default and meaning of each key.
+
+Timeouts are given once; everything that follows from them is derived in `infra.alignment`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Final
+
+from pydantic import BeforeValidator, ConfigDict, Field
+
+from infra.fields import Explanation, Flag, explained, fitting
+from infra.naming import PREFIX_MAX, Names
+from infra.sections import ApiPlan, Section, WorkerPlan
+from runtime.contract.settings import job_keys, rules
+from runtime.contract.settings.engines import DEFAULT_ENGINES, parse_engines
+from runtime.contract.settings.shared import DEFAULT_KEY_ID
+from runtime.contract.settings.words import LogLevel, Workload
+
+NAMESPACE: Final = "holdfast:"
+"""In front of every key of ours."""
+STACK: Final = "stack"
+"""Under this name, which is no key, the name of the stack is given beside the values."""
+BUILT: Final = frozenset({Workload.EXECUTION})
+"""Workloads that the program can deploy."""
+
+_NUMBER: Final = re.compile(r"[1-9][0-9]{5,19}", re.ASCII)
+_REGION: Final = re.compile(r"[a-z]+-[a-z]+[0-9]{1,2}", re.ASCII)
+_IMAGE: Final = re.compile(r"[^\s@]+@sha256:[0-9a-f]{64}", re.ASCII)
+_PREFIX: Final = re.compile(rf"[a-z][a-z0-9-]{{0,{PREFIX_MAX - 2}}}[a-z0-9]", re.ASCII)
+
+_ENGINES: Final = Explanation(
+    "must map names to entry points, NAME: module.path:function; `flow` is always there",
+    "no job of the engine could run",
+    '{"report": "acme.reports:run"}',
+)
+
+
+def _with_flow(value: object) -> object:
+    """Entry points by name, with the built-in engine in front."""
+    given = value if isinstance(value, Mapping) else {"": ""}
+    listed = ",".join([*DEFAULT_ENGINES, *(f"{name}={place}" for name, place in given.items())])
+    engines = parse_engines(listed)
+    if engines is None:
+        raise ValueError("does not fit")
+    return dict(engines)
+
+
+def _as_built(value: object) -> object:
+    """Workloads in a fixed order, each once."""
+    if not isinstance(value, list) or not value or len(set(map(str, value))) != len(value):
+        raise ValueError("does not fit")
+    return tuple(sorted(value, key=str))
+
+
+class StackSettings(Section):
+    """Everything that a stack says; keys are `holdfast:NAME`, but the provider's `gcp:project` and `gcp:region`."""
+
+    model_config = ConfigDict(alias_generator=lambda name: f"{NAMESPACE}{name}")
+
+    stack: str = Field(validation_alias=STACK)
+    """Name of the stack."""
+    project: Annotated[str, fitting(rules.is_project_id)] = explained(
+        Explanation(rules.PROJECT_RULE, "every full name and e-mail would be wrong", "my-project"), alias="gcp:project"
+    )
+    """`gcp:project`: id of the project that everything is in."""
+    region: Annotated[str, fitting(lambda value: _REGION.fullmatch(value) is not None)] = explained(
+        Explanation("must be a region, like europe-west1", "addresses would be wrong", "europe-west1"),
+        alias="gcp:region",
+    )
+    """`gcp:region`: the one region."""
+    project_number: Annotated[str, fitting(lambda value: _NUMBER.fullmatch(value) is not None)] = explained(
+        Explanation(
+            "must be the project's number, digits only (`gcloud projects describe PROJECT`)",
+            "addresses and the grants of Google's own agents would be wrong, so that nothing is delivered",
+            '"123456789012"',
+        )
+    )
+    image: Annotated[str, fitting(lambda value: _IMAGE.fullmatch(value) is not None)] = explained(
+        Explanation(
+            "must name the image by digest, NAME@sha256:DIGEST",
+            "a tag can move, and a deployment would not notice that it has",
+            f"europe-west1-docker.pkg.dev/my-project/holdfast/runtime@sha256:{'0' * 64}",
+        )
+    )
+    """Image of every service."""
+    signing_key: Annotated[str, fitting(job_keys.is_private_key)] = explained(
+        Explanation(job_keys.PRIVATE_RULE, "no job could be signed", job_keys.PASSING, secret=True)
+    )
+    """Key that signs jobs; a secret of the stack."""
+    signing_public_key: Annotated[str, fitting(job_keys.is_public_key)] = explained(
+        Explanation(job_keys.PUBLIC_RULE, "every job would be refused", job_keys.PASSING)
+    )
+    """The key that belongs to `signing_key`."""
+    signing_key_id: Annotated[str, fitting(rules.is_key_id)] = explained(
+        Explanation(rules.KEY_ID_RULE, "jobs would be refused", DEFAULT_KEY_ID), DEFAULT_KEY_ID
+    )
+    """Id of both."""
+    name_prefix: Annotated[str, fitting(lambda value: _PREFIX.fullmatch(value) is not None)] = explained(
+        Explanation(
+            f"must be 2 to {PREFIX_MAX} lower case letters, digits or hyphens, starting with a letter",
+            "names would be longer than Google allows",
+            "holdfast",
+        ),
+        "holdfast",
+    )
+    """In front of every physical name; two stacks of one project have different ones."""
+    collection_prefix: Annotated[str, fitting(lambda value: rules.is_collection_id(f"{value}x"))] = explained(
+        Explanation(rules.COLLECTION_RULE, "Firestore would refuse every write", "blue-"), ""
+    )
+    """In front of every collection's name."""
+    deletion_protection: Flag = explained(
+        Explanation("must be true or false", "records could be deleted with the stack", "true"), default=True
+    )
+    """Whether services, database and secret refuse to be deleted."""
+    workloads: Annotated[tuple[Workload, ...], BeforeValidator(_as_built)] = explained(
+        Explanation("must list workloads, each once", "messages would have no worker", '["execution"]'),
+        (Workload.EXECUTION,),
+    )
+    """Which workers exist."""
+    engines: Annotated[Mapping[str, str], BeforeValidator(_with_flow)] = explained(_ENGINES, dict(DEFAULT_ENGINES))
+    """Engine name -> entry point, the built-in `flow` included."""
+    log_level: LogLevel = explained(
+        Explanation(f"must be one of {', '.join(LogLevel)}", "services would not start", "info"), LogLevel.INFO
+    )
+    """Least severe line that the services write."""
+    worker: WorkerPlan = Field(default_factory=WorkerPlan)
+    api: ApiPlan = Field(default_factory=ApiPlan)
+
+    @property
+    def names(self) -> Names:
+        """Names of the stack's resources."""
+        return Names(prefix=self.name_prefix, project=self.project, number=self.project_number, region=self.region)
+
+
+STRUCTURED: Final = frozenset({f"{NAMESPACE}{name}" for name in ("workloads", "engines", "worker", "api")})
+"""Keys whose value is a structure; the engine hands it over as JSON text."""

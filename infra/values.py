@@ -1,0 +1,109 @@
+"""Reads a stack's values and refuses what does not hold: every fault at once, one line each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from typing import Any, Final, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from infra import refusals
+from infra.alignment import Plans
+from infra.misalignment import misalignments
+from infra.sections import ApiPlan, WorkerPlan
+from infra.settings import BUILT, NAMESPACE, STACK, STRUCTURED, StackSettings
+from runtime.contract.settings.faults import Fault, SettingsError
+from runtime.contract.settings.words import Workload
+
+_WORKER: Final = f"{NAMESPACE}worker"
+_API: Final = f"{NAMESPACE}api"
+_SIGNING_KEY: Final = f"{NAMESPACE}signing_key"
+_PROVIDER_KEYS: Final = frozenset({"gcp:project", "gcp:region"})
+
+Plan = TypeVar("Plan", bound=BaseModel)
+Faults = dict[tuple[str, ...], Fault]
+"""Full key, and the key inside its section -> what is wrong with it."""
+
+
+def load_settings(values: Mapping[str, str], secret_keys: Collection[str], stack: str) -> StackSettings:
+    """The stack's settings.
+
+    Args:
+        values: full key -> value; structures as JSON text. Keys of other namespaces are not looked at.
+        secret_keys: full keys whose value is stored as a secret.
+        stack: name of the stack.
+
+    Raises:
+        SettingsError: with every fault.
+    """
+    faults: Faults = {}
+    tree = _tree(values, faults)
+    settings = _validated({**tree, STACK: stack}, faults)
+    faults.update(_not_built(tree.get(f"{NAMESPACE}workloads")))
+    if _SIGNING_KEY in values and _SIGNING_KEY not in secret_keys:
+        faults.setdefault((_SIGNING_KEY,), refusals.plain_secret(_SIGNING_KEY))
+    misaligned = _misaligned(tree, faults)
+    if settings is None or faults or misaligned:
+        raise SettingsError([*faults.values(), *misaligned])
+    return settings
+
+
+def _tree(values: Mapping[str, str], faults: Faults) -> dict[str, Any]:
+    """Values by full key, structures parsed."""
+    tree: dict[str, Any] = {}
+    for key in sorted(values):
+        if key in STRUCTURED:
+            try:
+                tree[key] = json.loads(values[key])
+            except ValueError:
+                faults[key,] = refusals.refused((key,), values[key])
+        elif key.startswith(NAMESPACE) or key in _PROVIDER_KEYS:
+            tree[key] = values[key]
+    return tree
+
+
+def _validated(tree: Mapping[str, Any], faults: Faults) -> StackSettings | None:
+    try:
+        return StackSettings.model_validate(tree)
+    except ValidationError as error:
+        for found in error.errors(include_url=False):
+            place = tuple(str(part) for part in found["loc"][: 2 if found["loc"][0] in {_WORKER, _API} else 1])
+            value = _at(tree, place)
+            if found["type"] == "extra_forbidden":
+                faults.setdefault(place, refusals.unknown(place, value))
+            elif value is None:
+                faults.setdefault(place, refusals.missing(place))
+            else:
+                faults.setdefault(place, refusals.refused(place, value))
+        return None
+
+
+def _at(tree: Mapping[str, Any], place: tuple[str, ...]) -> Any:
+    value: Any = tree
+    for part in place:
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value
+
+
+def _not_built(workloads: object) -> Faults:
+    """Workloads that are known and that the program cannot deploy yet."""
+    listed = workloads if isinstance(workloads, list) else []
+    known = [word for word in listed if word in set(Workload) - BUILT]
+    return {(f"{NAMESPACE}workloads", word): refusals.not_built(word) for word in known}
+
+
+def _misaligned(tree: Mapping[str, Any], faults: Faults) -> list[Fault]:
+    """Rules between settings, for those that hold by themselves; a faulty one is read as its default meanwhile."""
+    plans = Plans(_section(tree, _WORKER, WorkerPlan, faults), _section(tree, _API, ApiPlan, faults))
+    return [
+        refusals.misaligned(found)
+        for found in misalignments(plans)
+        if faults.keys().isdisjoint(refusals.place_of(setting) for setting in found.given)
+    ]
+
+
+def _section(tree: Mapping[str, Any], key: str, model: type[Plan], faults: Faults) -> Plan:
+    value = tree.get(key)
+    given = value if isinstance(value, dict) else {}
+    return model.model_validate({name: given[name] for name in given if (key, name) not in faults})
