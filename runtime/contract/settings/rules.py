@@ -10,7 +10,7 @@ RESOURCE_RULE: Final = (
     "must be a name of 3 to 255 characters out of letters, digits and -_.~+%, starting with a letter and not with "
     "`goog`, alone or as the full name in GCP_PROJECT_ID"
 )
-ADDRESS_RULE: Final = "must be `https://` and a host, without ?, #, blanks or a trailing slash"
+ADDRESS_RULE: Final = "must be `https://` and a host, without @, \\, ?, #, blanks or a trailing slash"
 ACCOUNT_RULE: Final = "must be the e-mail of a service account, ending in .gserviceaccount.com"
 COLLECTION_RULE: Final = (
     "must, with its prefix, be a collection id: 1 to 1500 bytes, no slash, not `.`, `..` or `__name__`"
@@ -24,7 +24,7 @@ KEY_ID_RULE: Final = "must be 1 to 128 characters out of letters, digits and -_.
 
 _PROJECT: Final = re.compile(r"[a-z][a-z0-9-]{5,29}")
 _RESOURCE: Final = re.compile(r"[A-Za-z][A-Za-z0-9\-_.~+%]{2,254}")
-_ADDRESS: Final = re.compile(r"https://[^\s?#\x00-\x20\x7f]+", re.ASCII)
+_ADDRESS: Final = re.compile(r"https://[^\s?#@\\\x00-\x20\x7f]+", re.ASCII)
 _ACCOUNT: Final = re.compile(r"[A-Za-z0-9\-_.]+@[A-Za-z0-9\-_.]*\.gserviceaccount\.com")
 _DATABASE: Final = re.compile(r"[a-z][a-z0-9-]{2,61}[a-z0-9]")
 _BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9\-_.]{1,61}[a-z0-9]")

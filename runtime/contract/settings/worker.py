@@ -18,6 +18,7 @@ from runtime.contract.settings.render import in_seconds, whole_seconds
 from runtime.contract.settings.store import StoreSettings, read_collection, read_store, render_store
 from runtime.contract.settings.words import LogLevel, PushAuth, Workload
 from runtime.contract.settings.worker_push import read_push
+from runtime.contract.settings.worker_sql import SqlSettings, read_sql, render_sql
 from runtime.contract.settings.worker_timeouts import read_attempts, read_worker_timeouts, run_timeout_variable
 
 
@@ -44,6 +45,7 @@ class WorkerSettings:
         claims_collection: name without the prefix.
         files_collection: name without the prefix; file tracking only.
         content_bucket: bucket of the object events; None where the workload reads none.
+        sql: the database that file tracking counts in; None for every other workload.
         database: Firestore database.
         collection_prefix: put in front of every collection's name; may be empty.
         store_retries: retries of one call to the store.
@@ -78,6 +80,7 @@ class WorkerSettings:
     claims_collection: str = names.CLAIMS
     files_collection: str = "files"
     content_bucket: str | None = None
+    sql: SqlSettings | None = None
     database: str = "(default)"
     collection_prefix: str = ""
     store_retries: int = 8
@@ -164,6 +167,7 @@ class WorkerSettings:
             content_bucket=_read_bucket(reader, workload),
             **read_attempts(reader, timeouts),
             **read_store(reader),
+            sql=read_sql(reader) if workload is Workload.FILE_TRACKING else None,
             backend_pub=shared.read_public_key(reader, required=executes),
             backend_kid=shared.read_key_id(reader),
             api_base_url=shared.read_address(reader, "API_BASE_URL", "invalid_base_url", required=executes) or "",
@@ -197,6 +201,7 @@ class WorkerSettings:
                     database=self.database, collection_prefix=self.collection_prefix, store_retries=self.store_retries
                 )
             ),
+            **({} if self.sql is None else render_sql(self.sql)),
             "FIRESTORE_CLAIMS_COLLECTION": self.claims_collection,
             "FIRESTORE_FILES_COLLECTION": self.files_collection,
             "GCP_CONTENT_BUCKET": self.content_bucket,
