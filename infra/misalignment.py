@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from infra.alignment import Plans, align, known
 from runtime.contract import timeouts
-from runtime.contract.alignment import Finding
+from runtime.contract.alignment import Alignment, Finding
 
 _DAMAGE: Final[Mapping[str, str]] = {
     "T03": "the end of a run would be cut off before its result is recorded",
@@ -18,6 +18,9 @@ _DAMAGE: Final[Mapping[str, str]] = {
     "T09": "the broker would give a message up before every allowed attempt could work",
     "T10": "messages and runs would be dropped while the broker still tries",
     "T12": "work would stop when the broker hangs up, or its redelivery would find no room",
+    "backoff": "Pub/Sub would refuse the subscription",
+    "worker-instances": "the platform would refuse the service",
+    "api-instances": "the platform would refuse the service",
     "retention": "a record would go while its run can still be worked, and the run would be forgotten",
 }
 
@@ -45,6 +48,10 @@ _FIELDS: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
     "api_timeout": (("api", "request_timeout"),),
     "api_request_env": (("api", "request_timeout"),),
     "run_retention": (("api", "run_retention"),),
+    "worker_min": (("worker", "min_instances"),),
+    "worker_max": (("worker", "max_instances"),),
+    "api_min": (("api", "min_instances"),),
+    "api_max": (("api", "max_instances"),),
 }
 """Fact -> the settings that it is, or follows from."""
 
@@ -65,7 +72,7 @@ class Misalignment:
     """A rule that a stack's numbers do not satisfy.
 
     Attributes:
-        rule_id: the rule, `T01` to `T17`, or `retention`.
+        rule_id: the rule, `T01` to `T17`, or a word for a rule that only a stack has.
         given: the settings that have a part in it and their values, as the stack file spells them.
         rule: what must hold.
         damage: what would go wrong.
@@ -90,10 +97,24 @@ def misalignments(plans: Plans) -> list[Misalignment]:
 def _findings(plans: Plans) -> Iterator[Finding]:
     facts = align(plans)
     yield from timeouts.check(facts)
-    kept, queue_age = int(plans.api.run_retention.total_seconds()), known(facts.max_queue_age)
+    yield from _stack_rules(plans, facts)
+
+
+def _stack_rules(plans: Plans, facts: Alignment) -> Iterator[Finding]:
+    """What only a stack can get wrong: services and subscriptions have no second number to compare with."""
+    kept, queue_age = _spelled(plans.api.run_retention), known(facts.max_queue_age)
+    shortest, longest = known(facts.min_backoff), known(facts.max_backoff)
     if kept < queue_age:
         rule = "a run's record must be kept for as long as the run may be queued"
         yield Finding("retention", ("run_retention", "max_queue_age"), (kept, queue_age), rule, queue_age)
+    if shortest > longest:
+        rule = "the shortest pause must not be longer than the longest"
+        yield Finding("backoff", ("min_backoff", "max_backoff"), (shortest, longest), rule, longest)
+    for section, plan in (("worker", plans.worker), ("api", plans.api)):
+        if plan.min_instances > plan.max_instances:
+            rule = "no more instances can always be there than may be there at most"
+            names, values = (f"{section}_min", f"{section}_max"), (plan.min_instances, plan.max_instances)
+            yield Finding(f"{section}-instances", names, values, rule, plan.max_instances)
 
 
 def _described(found: Finding, plans: Plans) -> Misalignment:

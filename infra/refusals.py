@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any, Final
@@ -20,6 +21,7 @@ from runtime.contract.settings.parse import shown
 Place = tuple[str, ...]
 """Full key, and the key inside its section."""
 
+_PLAIN_KEY: Final = re.compile(r"[A-Za-z0-9_.:-]{1,80}", re.ASCII)
 _SECTIONS: Final[Mapping[str, type[BaseModel]]] = {f"{NAMESPACE}worker": WorkerPlan, f"{NAMESPACE}api": ApiPlan}
 
 
@@ -45,7 +47,9 @@ def unknown(place: Place, value: Any) -> Fault:
     close = get_close_matches(place[-1].rpartition(":")[2], by_name, n=1)
     instead = f"use {_key((*place[:-1], by_name[close[0]]))}" if close else f"use one of {', '.join(sorted(known))}"
     spelled = _spelled(value) if isinstance(value, int | float) else "its value"
-    detail = f"{_key(place)} is no setting, and {spelled} would have no effect; remove it, or {instead}"
+    key = _key(place)
+    key = key if _PLAIN_KEY.fullmatch(key) else shown(key)
+    detail = f"{key} is no setting, and {spelled} would have no effect; remove it, or {instead}"
     return Fault("unknown_stack_key", detail)
 
 

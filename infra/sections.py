@@ -17,7 +17,7 @@ _DIGEST: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _CPU: Final = re.compile(r"[1-8]", re.ASCII)
 _MEMORY: Final = re.compile(r"[1-9][0-9]{0,4}[MG]i", re.ASCII)
 _INSTANCES: Final = "the region's quota is shared, and an unbounded service can spend it and the budget"
-_CPU_RULE: Final = Explanation("must be 1 to 8 whole CPUs", "the platform would refuse the service", "1")
+_CPU_RULE: Final = Explanation("must be 1 to 8 whole CPUs", "the platform would refuse the service", '"1"')
 _MEMORY_RULE: Final = Explanation("must be an amount like 512Mi or 2Gi", "the platform would refuse the service", "1Gi")
 _AUTH: Final = Explanation(
     "must be platform or in_process",

@@ -1,0 +1,149 @@
+"""Timeouts are given once: the rest follows, agrees with the rules, and what does not fit is told with a way out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from infra.alignment import Plans, align
+from infra.misalignment import Change, misalignments
+from infra.sections import ApiPlan, WorkerPlan
+from runtime.contract.timeouts import advise, check
+from tests.support.stacks import refused
+
+WORKER = {
+    "request_timeout_seconds": st.integers(60, 3600),
+    "run_timeout_seconds": st.integers(1, 3570),
+    "heartbeat_seconds": st.integers(5, 600),
+    "stale_after_seconds": st.integers(30, 3600),
+    "max_attempts": st.integers(1, 100),
+    "minimum_backoff_seconds": st.integers(0, 600),
+    "maximum_backoff_seconds": st.integers(0, 600),
+    "message_retention_seconds": st.integers(600, 604800),
+    "claim_retention_seconds": st.integers(3600, 604800),
+    "concurrency": st.integers(1, 5),
+    "max_instances": st.integers(1, 5),
+    "min_instances": st.integers(0, 5),
+}
+API = {"run_retention_seconds": st.integers(3600, 700000), "max_instances": st.integers(1, 3)}
+sections = st.builds(
+    lambda worker, api: Plans(WorkerPlan.model_validate(worker), ApiPlan.model_validate(api)),
+    st.fixed_dictionaries({}, optional=WORKER),
+    st.fixed_dictionaries({}, optional=API),
+)
+
+
+def plans(api: dict[str, Any] | None = None, **worker: Any) -> Plans:
+    return Plans(WorkerPlan.model_validate(worker), ApiPlan.model_validate(api or {}))
+
+
+def changed(before: Plans, changes: tuple[Change, ...]) -> Plans:
+    """The plans as someone who follows a message would change them."""
+    for change in changes:
+        section, field = change.setting
+        plan = getattr(before, section)
+        name = type(plan).model_fields[field].annotation
+        lasting = name is timedelta or "timedelta" in str(name)
+        value = change.value if change.value is None or not lasting else timedelta(seconds=change.value)
+        before = replace(before, **{section: plan.model_copy(update={field: value})})
+    return before
+
+
+def test_the_defaults_agree_and_need_no_advice() -> None:
+    facts = align(plans())
+
+    assert misalignments(plans()) == []
+    assert advise(facts) == []
+    assert (facts.process, facts.ack_env, facts.broker_attempts, facts.stale_after) == (570, 600, 20, 180)
+    assert (facts.message_retention, facts.claim_retention, facts.job_token_life) == (86400, 86400, 87300)
+
+
+def test_what_is_given_replaces_what_would_follow_and_the_rest_follows_from_it() -> None:
+    facts = align(plans(stale_after_seconds=90, message_retention_seconds=172800, claim_retention_seconds=200000))
+
+    assert (facts.stale_after, facts.run_lease) == (90, 60)
+    assert (facts.message_retention, facts.claim_retention) == (172800, 200000)
+    assert (facts.job_token_life, facts.max_queue_age) == (172800 + 900, 172800)
+
+
+def test_a_long_request_gets_the_cpu_it_needs_and_more_broker_attempts() -> None:
+    """BR-46: redeliveries park while the owner works, and each costs the broker an attempt."""
+    facts = align(plans(request_timeout_seconds=3600, run_timeout_seconds=3540))
+
+    assert facts.cpu_idle is False
+    assert facts.ack_subscription == 600
+    assert (facts.broker_attempts or 0) >= 9
+    assert align(plans()).cpu_idle is True
+
+
+@given(sections)
+def test_every_rule_that_does_not_hold_is_told_with_a_change_that_makes_it_hold(stack: Plans) -> None:
+    for found in misalignments(stack):
+        after = changed(stack, found.passing)
+        assert found.rule_id not in {other.rule_id for other in misalignments(after)}, found
+
+
+@given(sections)
+def test_the_contracts_rules_are_all_asked(stack: Plans) -> None:
+    told = {found.rule_id for found in misalignments(stack)}
+    assert {finding.id for finding in check(align(stack))} <= told
+
+
+@pytest.mark.parametrize(
+    ("sections_", "expected"),
+    [
+        (
+            {"worker": {"run_timeout_seconds": 3000}},
+            (
+                "misaligned_stack_value: holdfast:worker.run_timeout_seconds is 3000, "
+                "holdfast:worker.request_timeout_seconds is 600, but a run must end 30 s before its delivery does "
+                "(T03: run 3000, process 570): the end of a run would be cut off before its result is recorded; "
+                "holdfast:worker.run_timeout_seconds: 540 would pass"
+            ),
+        ),
+        (
+            {"worker": {"request_timeout_seconds": 3600, "heartbeat_seconds": 300}},
+            (
+                "misaligned_stack_value: holdfast:worker.heartbeat_seconds is 300, but a claim must be stale after no "
+                "less than 3 heartbeats, and 15 s after the first is missed (T07: stale after 570, heartbeat 300): a live "
+                "delivery would lose its claim, and its work would be done twice; "
+                "holdfast:worker.heartbeat_seconds: 30 would pass"
+            ),
+        ),
+        (
+            {"api": {"run_retention_seconds": 3600}},
+            (
+                "misaligned_stack_value: holdfast:api.run_retention_seconds is 3600, but a run's record must be kept "
+                "for as long as the run may be queued (retention: run retention 3600, max queue age 86400): a record would "
+                "go while its run can still be worked, and the run would be forgotten; "
+                "holdfast:api.run_retention_seconds: 86400 would pass"
+            ),
+        ),
+        (
+            {"worker": {"minimum_backoff_seconds": 60, "maximum_backoff_seconds": 30}},
+            (
+                "misaligned_stack_value: holdfast:worker.minimum_backoff_seconds is 60, "
+                "holdfast:worker.maximum_backoff_seconds is 30, but the shortest pause must not be longer than the "
+                "longest (backoff: min backoff 60, max backoff 30): Pub/Sub would refuse the subscription; "
+                "holdfast:worker.minimum_backoff_seconds: 30 would pass"
+            ),
+        ),
+        (
+            {"api": {"min_instances": 2, "max_instances": 1}},
+            (
+                "misaligned_stack_value: holdfast:api.min_instances is 2, holdfast:api.max_instances is 1, but no more "
+                "instances can always be there than may be there at most (api-instances: api min 2, api max 1): "
+                "the platform would refuse the service; holdfast:api.min_instances: 1 would pass"
+            ),
+        ),
+    ],
+)
+def test_what_does_not_fit_together_is_told_in_the_stacks_own_words(
+    sections_: dict[str, dict[str, int]], expected: str
+) -> None:
+    assert refused(**sections_) == [expected]
