@@ -1,0 +1,1 @@
+"""Sample jobs: a Python entry point and a flow."""

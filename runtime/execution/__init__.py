@@ -1,0 +1,1 @@
+"""Running one job: engines, the run's lease, its events, and the two callbacks that report it."""

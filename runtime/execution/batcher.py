@@ -1,0 +1,239 @@
+"""Events of a run on their way to the API: numbered by one consumer, in batches, each acknowledged before the next."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+import structlog
+
+from runtime.contract.errors import HoldfastError
+from runtime.contract.limits import CALLBACK_BATCH_BYTES, EVENT_BYTES
+from runtime.execution.callback_messages import Callbacks, EventsRequest, SequenceGap, Until
+from runtime.execution.event import EVENT_TYPE, EventRecord, event_id
+from runtime.execution.meters import Meters
+from runtime.execution.values import ValueRefused, encode
+from runtime.ports.clock import Clock
+
+QUEUE_EVENTS: Final = 1000
+"""Events that may wait; an engine that emits more waits itself."""
+QUEUE_BYTES: Final = 1024 * 1024
+"""Bytes of events that may wait."""
+ENVELOPE_BYTES: Final = 512
+"""Room in a batch for one event's id, type, sequence and time, and for the batch's own fields."""
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchRules:
+    """When a batch goes out.
+
+    Attributes:
+        interval: longest that an event waits for company; 0 sends at once.
+        size: most events in one batch.
+        byte_limit: most bytes in one batch; an event alone may be larger.
+    """
+
+    interval: timedelta = timedelta(seconds=1)
+    size: int = 100
+    byte_limit: int = CALLBACK_BATCH_BYTES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventSource:
+    """Whose events they are.
+
+    Attributes:
+        run_id, job_id, lease_token: of the attempt that holds the lease.
+        attempt: part of the events' ids.
+        next_sequence: of the first event.
+    """
+
+    run_id: str
+    job_id: str
+    lease_token: str
+    attempt: int
+    next_sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    event_type: str
+    payload: bytes
+    timestamp: str
+
+    @property
+    def size(self) -> int:
+        return len(self.payload) + ENVELOPE_BYTES
+
+
+class EventBatcher:
+    """Takes events from any number of producers and delivers each of them, or fails as a whole.
+
+    Args:
+        callbacks: delivers.
+        source: whose events.
+        clock: measures intervals and stamps events.
+        until: how long a batch may be retried.
+        rules: when batches go out.
+        meters: counts; None counts nothing.
+    """
+
+    def __init__(
+        self,
+        callbacks: Callbacks,
+        source: EventSource,
+        clock: Clock,
+        *,
+        until: Until,
+        rules: BatchRules | None = None,
+        meters: Meters | None = None,
+    ) -> None:
+        self._callbacks = callbacks
+        self._source = source
+        self._clock = clock
+        self._until = until
+        self._rules = rules or BatchRules()
+        self._meters = meters
+        self._sequence = source.next_sequence
+        self._waiting: deque[_Waiting] = deque()
+        self._bytes = 0
+        self._closing = False
+        self._entrance = asyncio.Lock()
+        self._room = asyncio.Event()
+        self._some = asyncio.Event()
+        self._ripe = asyncio.Event()
+        self._consumer: asyncio.Task[None] | None = None
+
+    def start(self) -> asyncio.Task[None]:
+        """Starts the consumer. Its task ends when everything is delivered after `close`, or with the error that ended
+        it: CallbackUnavailable, CallbackRefused, LeaseNotCurrent or SequenceGap.
+        """
+        self._consumer = asyncio.create_task(self._consume())
+        self._consumer.add_done_callback(self._ended)
+        return self._consumer
+
+    async def emit(self, event_type: str, payload: object) -> None:
+        """Hands an event over; waits while too much is waiting already. After a failure, or after `close`, events are
+        dropped and counted: the run is ending for a reason of its own.
+
+        Raises:
+            ValueRefused: the type or the payload cannot be sent.
+        """
+        if EVENT_TYPE.fullmatch(event_type) is None:
+            raise ValueRefused(f"{event_type[:80]!r} is no event type: 1 to 64 lower case letters, digits and _")
+        encoded = encode(payload, EVENT_BYTES)
+        event = _Waiting(event_type, encoded, self._timestamp())
+        async with self._entrance:  # those who wait for room keep their order
+            while self._full() and not self._over():
+                self._room.clear()
+                await self._room.wait()
+            if self._over():
+                self._drop(1)
+                return
+            self._waiting.append(event)
+            self._bytes += event.size
+        self._some.set()
+        if self._is_ripe():
+            self._ripe.set()
+
+    async def close(self) -> None:
+        """Delivers everything that was emitted before.
+
+        Raises:
+            CallbackUnavailable, CallbackRefused, LeaseNotCurrent, SequenceGap: it could not.
+        """
+        self._closing = True
+        self._room.set()
+        self._some.set()
+        self._ripe.set()
+        if self._consumer is not None:
+            await asyncio.shield(self._consumer)
+
+    async def _consume(self) -> None:
+        last = -self._rules.interval.total_seconds()
+        while True:
+            await self._some.wait()
+            if not self._waiting:
+                return
+            # An event that comes after a quiet time goes at once; the next ones gather until the interval is over.
+            await self._ripen(last + self._rules.interval.total_seconds())
+            last = self._clock.monotonic()
+            await self._deliver(self._take())
+
+    async def _ripen(self, moment: float) -> None:
+        seconds = moment - self._clock.monotonic()
+        if self._is_ripe() or seconds <= 0:
+            return
+        self._ripe.clear()
+        try:
+            async with self._clock.timeout(seconds):
+                await self._ripe.wait()
+        except TimeoutError:
+            return
+
+    def _take(self) -> list[EventRecord]:
+        batch: list[EventRecord] = []
+        size = 0
+        while self._waiting and len(batch) < self._rules.size:
+            event = self._waiting[0]
+            if batch and size + event.size > self._rules.byte_limit:
+                break
+            self._waiting.popleft()
+            size += event.size
+            sequence = self._sequence + len(batch)
+            identity = event_id(self._source.run_id, self._source.attempt, sequence)
+            batch.append(EventRecord(identity, sequence, event.event_type, event.payload, event.timestamp))
+        self._bytes -= size
+        if not self._waiting and not self._closing:
+            self._some.clear()
+        self._room.set()
+        return batch
+
+    async def _deliver(self, batch: list[EventRecord]) -> None:
+        request = EventsRequest(job_id=self._source.job_id, lease_token=self._source.lease_token, events=batch)
+        try:
+            following = await self._callbacks.events(request, until=self._until)
+            if following != self._sequence + len(batch):
+                raise SequenceGap(
+                    f"the API expects sequence {following} after events up to {self._sequence + len(batch) - 1}"
+                )
+        except HoldfastError:
+            self._drop(len(batch))
+            self._count("failed")
+            raise
+        self._sequence += len(batch)
+        self._count("acknowledged")
+
+    def _ended(self, consumer: asyncio.Task[None]) -> None:
+        self._drop(len(self._waiting))
+        self._waiting.clear()
+        self._bytes = 0
+        self._room.set()
+        if not consumer.cancelled() and (error := consumer.exception()) is not None:
+            log.warning("event_delivery_failed", run_id=self._source.run_id, error=str(error))
+
+    def _full(self) -> bool:
+        return len(self._waiting) >= QUEUE_EVENTS or self._bytes >= QUEUE_BYTES
+
+    def _over(self) -> bool:
+        return self._closing or (self._consumer is not None and self._consumer.done())
+
+    def _is_ripe(self) -> bool:
+        full = len(self._waiting) >= self._rules.size or self._bytes >= self._rules.byte_limit
+        return full or self._closing
+
+    def _timestamp(self) -> str:
+        return self._clock.now().isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+    def _count(self, result: str) -> None:
+        if self._meters is not None:
+            self._meters.callback_batches.labels(result).inc()
+
+    def _drop(self, events: int) -> None:
+        if self._meters is not None and events:
+            self._meters.callback_drops.inc(events)

@@ -1,0 +1,209 @@
+"""The service's side of one run's process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+from dataclasses import dataclass
+from typing import IO, Final, Self
+
+import structlog
+
+from runtime.execution.meters import Level
+from runtime.execution.process.frames import (
+    KILL,
+    LENGTH,
+    STATUS,
+    TERMINATE,
+    Frame,
+    FrameBroken,
+    read_frame,
+    read_length,
+)
+from runtime.execution.tasks import end, first_done
+from runtime.ports.clock import Clock
+
+TERM_GRACE_SECONDS: Final = 2.0
+"""From SIGTERM to SIGKILL: a drain has ten seconds for everything."""
+CONFIRM_SECONDS: Final = 5.0
+"""Longest wait for the kernel to end what was killed; only a process stuck in the kernel takes longer."""
+_BUFFER: Final = 64 * 1024
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """The service's ends of what a process was given, before they are put on the loop."""
+
+    guard: socket.socket
+    job: IO[bytes]
+    frames: IO[bytes]
+    stdout: IO[bytes]
+    stderr: IO[bytes]
+
+    def close(self) -> None:
+        """Gives them up; the guard takes it as the order to kill."""
+        for one in (self.guard, self.job, self.frames, self.stdout, self.stderr):
+            one.close()
+
+
+class RunProcess:
+    """A process that was forked, and everything that is needed to talk to it and to be sure of its end.
+
+    `open` makes one; `destroy` must be called on every path.
+    """
+
+    def __init__(self, clock: Clock, alive: Level | None) -> None:
+        self._clock = clock
+        self._alive = alive
+        self._transports: list[asyncio.BaseTransport] = []
+        self._guard: asyncio.StreamWriter
+        self._gone: asyncio.Task[int | None]
+        self._frames: asyncio.StreamReader
+        self.stdout: asyncio.StreamReader
+        self.stderr: asyncio.StreamReader
+
+    @classmethod
+    async def open(cls, clock: Clock, ends: Ends, job: bytes, alive: Level | None = None) -> Self:
+        """Puts a process's ends on the loop and hands it its job."""
+        process = cls(clock, alive)
+        try:
+            reader, process._guard = await asyncio.open_unix_connection(sock=ends.guard)
+            process._gone = asyncio.create_task(_read_status(reader))
+            process._frames = await process._read_pipe(ends.frames)
+            process.stdout = await process._read_pipe(ends.stdout)
+            process.stderr = await process._read_pipe(ends.stderr)
+            await process._write_job(ends.job, job)
+        except BaseException:
+            for transport in process._transports:
+                transport.close()
+            if hasattr(process, "_gone"):
+                await end(process._gone)
+            ends.close()
+            raise
+        if alive is not None:
+            alive.inc()
+        return process
+
+    async def frame(self) -> Frame | None:
+        """The next frame; None where the process has closed its channel.
+
+        Raises:
+            FrameBroken
+        """
+        try:
+            length = read_length(await self._frames.readexactly(LENGTH.size))
+            return read_frame(await self._frames.readexactly(length))
+        except asyncio.IncompleteReadError as error:
+            if error.partial:
+                raise FrameBroken("the channel ended inside a frame") from None
+            return None
+
+    async def gone(self) -> int | None:
+        """Waits until the process and all its descendants are gone; how it ended, None where its guard was killed."""
+        return await asyncio.shield(self._gone)
+
+    async def terminate(self) -> None:
+        """SIGTERM, then SIGKILL, and returns when nothing is left."""
+        self._order(TERMINATE)
+        if not await first_done(self._clock, TERM_GRACE_SECONDS, self._gone):
+            await self._kill()
+
+    async def destroy(self) -> None:
+        """Kills what is left and releases everything; a cancellation of the caller does not cut it short."""
+        cleanup = asyncio.create_task(self._destroy())
+        interrupted = False
+        while not cleanup.done():
+            try:
+                await asyncio.wait([cleanup])
+            except asyncio.CancelledError:
+                interrupted = True
+        cleanup.result()
+        if interrupted:
+            raise asyncio.CancelledError
+
+    async def _destroy(self) -> None:
+        await self._kill()
+        await end(self._gone)
+        self._guard.close()
+        for transport in self._transports:
+            transport.close()
+        if self._alive is not None:
+            self._alive.dec()
+        # Transports report their end in the loop's next turn.
+        await asyncio.sleep(0)
+
+    async def _kill(self) -> None:
+        self._order(KILL)
+        if not await first_done(self._clock, CONFIRM_SECONDS, self._gone):
+            log.error("process_end_unconfirmed", seconds=CONFIRM_SECONDS)
+
+    def _order(self, order: bytes) -> None:
+        if not self._gone.done():
+            self._guard.write(order)
+
+    async def _read_pipe(self, pipe: IO[bytes]) -> asyncio.StreamReader:
+        reader = asyncio.StreamReader(limit=_BUFFER)
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), pipe
+        )
+        self._transports.append(transport)
+        return reader
+
+    async def _write_job(self, pipe: IO[bytes], job: bytes) -> None:
+        transport, _ = await asyncio.get_running_loop().connect_write_pipe(asyncio.BaseProtocol, pipe)
+        self._transports.append(transport)
+        transport.write(job)
+        transport.write_eof()
+
+
+async def _read_status(guard: asyncio.StreamReader) -> int | None:
+    try:
+        data = await guard.read(-1)
+    except ConnectionError:
+        return None
+    return int(STATUS.unpack(data)[0]) if len(data) == STATUS.size else None
+
+
+def describe_end(status: int | None) -> str:
+    """How a process ended that gave no result, for the run's error."""
+    if status is None:
+        return "the job's process was killed from outside"
+    if status >= 0:
+        return f"the job's process exited with code {status} before it returned"
+    try:
+        name = signal.Signals(-status).name
+    except ValueError:
+        name = f"signal {-status}"
+    hint = "; the most common cause is memory" if status == -signal.SIGKILL else ""
+    return f"the job's process was ended by {name} before it returned{hint}"
+
+
+def connected_ends() -> tuple[Ends, list[int | socket.socket]]:
+    """New channels: the service's ends, and those of the process in the order that the fork server expects.
+
+    Raises:
+        OSError: there are not descriptors enough; none is left open.
+    """
+    with contextlib.ExitStack() as undo:
+        ours, theirs = socket.socketpair()
+        undo.callback(theirs.close)
+        undo.callback(ours.close)
+        ours.settimeout(0)
+        pipes = []
+        for _ in range(4):
+            pipes.append(os.pipe())
+            undo.callback(os.close, pipes[-1][0])
+            undo.callback(os.close, pipes[-1][1])
+        (job_read, job_write), *outward = pipes
+        ends = Ends(
+            ours,
+            os.fdopen(job_write, "wb", buffering=0),
+            *(os.fdopen(read, "rb", buffering=0) for read, _ in outward),
+        )
+        undo.pop_all()
+        return ends, [theirs, job_read, *(write for _, write in outward)]
