@@ -21,6 +21,7 @@ from runtime.contract.envelope import (
     parse_push,
 )
 from runtime.contract.outcomes import OUTCOMES
+from tests.support.json_values import json_objects
 
 SUBSCRIPTION = "projects/p-test/subscriptions/exec-sub"
 
@@ -178,17 +179,6 @@ def code_of(parse: Callable[[bytes], object], raw: bytes) -> str | None:
     except EnvelopeError as error:
         return error.code
     return None
-
-
-json_objects = st.dictionaries(
-    st.text(),
-    st.recursive(
-        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
-        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
-        max_leaves=10,
-    ),
-    max_size=4,
-)
 
 
 @given(st.text(min_size=1).filter(lambda text: bool(text.strip())), json_objects)

@@ -10,15 +10,10 @@ from hypothesis import strategies as st
 
 from runtime.contract.limits import JSON_DEPTH
 from runtime.contract.strict_json import JsonError, parse_json
-
-values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
-    max_leaves=20,
-)
+from tests.support.json_values import json_values
 
 
-@given(values)
+@given(json_values | st.integers())
 def test_json_is_read_as_the_standard_library_reads_it(value: object) -> None:
     for text in (json.dumps(value), json.dumps(value, ensure_ascii=False)):
         assert parse_json(text.encode()) == json.loads(text)

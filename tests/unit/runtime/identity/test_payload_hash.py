@@ -13,17 +13,7 @@ from hypothesis import strategies as st
 
 from runtime.contract.envelope import encode_dispatch, parse_dispatch
 from runtime.identity.payload_hash import PayloadNotCanonical, dispatch_hash
-
-scalars = (
-    st.none() | st.booleans() | st.integers(-(2**53) + 1, 2**53 - 1)
-    | st.floats(allow_nan=False, allow_infinity=False) | st.text()
-)  # fmt: skip
-values = st.recursive(
-    scalars,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
-    max_leaves=12,
-)
-payloads = st.dictionaries(st.text(), values, max_size=5)
+from tests.support.json_values import json_objects, json_values, texts
 
 
 def shuffled(value: Any, order: random.Random) -> Any:
@@ -40,18 +30,18 @@ def test_the_hash_is_over_domain_nul_and_the_canonical_form() -> None:
     assert dispatch_hash({"b": [True, None, "é"], "a": 1.0, "executor_jwt": "any"}) == expected
 
 
-@given(payloads, st.randoms(use_true_random=False))
+@given(json_objects, st.randoms(use_true_random=False))
 def test_the_order_of_keys_never_matters(payload: dict[str, object], order: random.Random) -> None:
     assert dispatch_hash(shuffled(payload, order)) == dispatch_hash(payload)
 
 
-@given(payloads)
+@given(json_objects)
 def test_the_way_over_the_wire_changes_nothing(payload: dict[str, object]) -> None:
     received = parse_dispatch(encode_dispatch("j", payload)).payload
     assert dispatch_hash(received) == dispatch_hash(payload)
 
 
-@given(payloads, st.text())
+@given(json_objects, texts)
 def test_the_token_is_left_out_at_the_top_and_nowhere_else(payload: dict[str, object], token: str) -> None:
     assert dispatch_hash({**payload, "executor_jwt": token}) == dispatch_hash(
         {name: value for name, value in payload.items() if name != "executor_jwt"}
@@ -59,7 +49,7 @@ def test_the_token_is_left_out_at_the_top_and_nowhere_else(payload: dict[str, ob
     assert dispatch_hash({"x": {"executor_jwt": token}}) != dispatch_hash({"x": {}})
 
 
-@given(payloads, st.text(), values)
+@given(json_objects, texts, json_values)
 def test_every_field_counts(payload: dict[str, object], name: str, value: object) -> None:
     assume(name != "executor_jwt")
     changed = {**payload, name: value}
