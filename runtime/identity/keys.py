@@ -9,6 +9,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from runtime.contract.errors import HoldfastError
+from runtime.contract.settings.job_keys import decode_pem
 
 
 class UnusableKey(HoldfastError):
@@ -66,6 +67,18 @@ def belong_together(private_pem: str, public_pem: str) -> bool:
 def environment_value(pem: str) -> str:
     """A key as `BACKEND_KEY` and `BACKEND_PUB` carry it: base64 of the PEM."""
     return base64.b64encode(pem.encode()).decode()
+
+
+def pem_of_environment(value: str) -> str:
+    """The PEM that `BACKEND_KEY` or `BACKEND_PUB` carries.
+
+    Raises:
+        UnusableKey
+    """
+    pem = decode_pem(value)
+    if pem is None:
+        raise UnusableKey("not strict base64 of a PEM")
+    return pem
 
 
 def _public_pem(key: ec.EllipticCurvePrivateKey) -> str:

@@ -6,9 +6,16 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from runtime.contract.settings.job_keys import decode_pem, is_private_key, is_public_key
+from runtime.contract.settings.job_keys import is_private_key, is_public_key
 from runtime.identity.job_token import JobSigner, JobVerifier
-from runtime.identity.keys import UnusableKey, belong_together, environment_value, generate_job_keys, public_key_of
+from runtime.identity.keys import (
+    UnusableKey,
+    belong_together,
+    environment_value,
+    generate_job_keys,
+    pem_of_environment,
+    public_key_of,
+)
 
 PEM, PKCS8 = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
 
@@ -17,7 +24,9 @@ def test_a_new_pair_is_one_that_settings_accept() -> None:
     keys = generate_job_keys()
     assert is_private_key(environment_value(keys.private_pem))
     assert is_public_key(environment_value(keys.public_pem))
-    assert decode_pem(environment_value(keys.public_pem)) == keys.public_pem
+    assert pem_of_environment(environment_value(keys.public_pem)) == keys.public_pem
+    with pytest.raises(UnusableKey):
+        pem_of_environment(keys.public_pem)
     assert generate_job_keys() != keys
 
 

@@ -9,6 +9,7 @@ import pytest
 from runtime.contract.settings.faults import SettingsError
 from runtime.contract.settings.words import LogLevel, PushAuth, Workload
 from runtime.contract.settings.worker import WorkerSettings
+from runtime.contract.timeouts import advise, check
 from tests.support.job_keys import pair
 from tests.support.settings import AUDIENCE, codes, faults, file_tracking_env, worker_env
 
@@ -251,6 +252,17 @@ def test_what_follows_from_the_timeouts_is_derived() -> None:
     assert settings.cut_off == 5
     assert WorkerSettings.from_env(worker_env(GCP_QUEUE_MAX_DELIVERY_ATTEMPTS="9")).cut_off == 9
     assert WorkerSettings.from_env(worker_env(GCP_QUEUE_BROKER_MAX_ATTEMPTS="20")).cut_off == 20
+
+
+def test_what_a_worker_knows_of_its_timeouts_can_be_checked_and_advised_on() -> None:
+    facts = WorkerSettings.from_env(worker_env()).alignment()
+    assert (facts.request, facts.ack, facts.process, facts.run, facts.broker_env) == (600, 600, 570, 540, 0)
+    assert check(facts) == []
+    assert advise(facts) == []
+    longer = WorkerSettings.from_env(
+        worker_env(GCP_QUEUE_REQUEST_TIMEOUT_SECS="3600", GCP_QUEUE_PROCESS_TIMEOUT_SECS="601")
+    )
+    assert [found.id for found in advise(longer.alignment())] == ["T06"], "the broker may hang up while it works"
 
 
 def test_settings_that_infrastructure_builds_are_checked_like_those_of_a_start() -> None:
