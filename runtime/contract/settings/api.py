@@ -16,13 +16,11 @@ from runtime.contract.settings.parse import EnvironmentReader
 from runtime.contract.settings.render import in_seconds
 from runtime.contract.settings.store import StoreSettings, read_store, render_store
 from runtime.contract.settings.words import ExecutionBackend, ExecutorAuth, LogLevel, StateBackend
+from runtime.contract.timeout_rules.service import RUN_MAX
 
-RUN_TIMEOUT_MAX: Final = limits.REQUEST_TIMEOUT_MAX - limits.SETTLE_BUDGET
 MESSAGE_RETENTION_MAX: Final = 31 * 86400
 """Pub/Sub: longest message retention of a topic, seconds."""
 TOKEN_LIFE_MAX: Final = MESSAGE_RETENTION_MAX + limits.REQUEST_TIMEOUT_MAX + 300
-SECRET_VARIABLES: Final = frozenset({"BACKEND_KEY"})
-"""Variables that a template takes from the secret manager."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -131,7 +129,7 @@ class ApiSettings:
             **read_store(reader),
             run_lease=reader.seconds("API_RUN_LEASE_SECS", 15, 3600, 150),
             job_token_life=reader.seconds("API_JOB_TOKEN_LIFE_SECS", 600, TOKEN_LIFE_MAX, 87300),
-            run_timeout_max=reader.seconds("API_RUN_TIMEOUT_MAX_SECS", 1, RUN_TIMEOUT_MAX, 540),
+            run_timeout_max=reader.seconds("API_RUN_MAX_SECS", 1, RUN_MAX, 540),
             max_attempts=reader.number("API_MAX_ATTEMPTS", 1, 100, 3),
             max_queue_age=reader.seconds("API_MAX_QUEUE_AGE_SECS", 60, MESSAGE_RETENTION_MAX, 86400),
             run_retention=reader.seconds("API_RUN_RETENTION_SECS", 3600, 365 * 86400, 604800),
@@ -171,7 +169,7 @@ class ApiSettings:
             ),
             "API_RUN_LEASE_SECS": in_seconds(self.run_lease),
             "API_JOB_TOKEN_LIFE_SECS": in_seconds(self.job_token_life),
-            "API_RUN_TIMEOUT_MAX_SECS": in_seconds(self.run_timeout_max),
+            "API_RUN_MAX_SECS": in_seconds(self.run_timeout_max),
             "API_MAX_ATTEMPTS": str(self.max_attempts),
             "API_MAX_QUEUE_AGE_SECS": in_seconds(self.max_queue_age),
             "API_RUN_RETENTION_SECS": in_seconds(self.run_retention),

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final, Self
 
-from runtime.contract import limits
 from runtime.contract.forbidden import Role, scan
 from runtime.contract.settings import rules, shared
 from runtime.contract.settings.callbacks import CallbackSettings, read_callbacks, render_callbacks
@@ -15,8 +14,8 @@ from runtime.contract.settings.engines import DEFAULT_ENGINES, VARIABLE, read_en
 from runtime.contract.settings.parse import EnvironmentReader
 from runtime.contract.settings.render import in_seconds
 from runtime.contract.settings.words import LogLevel
+from runtime.contract.timeout_rules.service import RUN_MAX
 
-RUN_TIMEOUT_MAX: Final = limits.REQUEST_TIMEOUT_MAX - limits.SETTLE_BUDGET
 DEFAULT_RUN_TIMEOUT: Final = 3540
 """Seconds; leaves a minute of the longest request."""
 
@@ -74,7 +73,7 @@ class ExecutorSettings:
             backend_pub=shared.read_public_key(reader, required=True),
             backend_kid=shared.read_key_id(reader),
             **read_callbacks(reader),
-            run_timeout=reader.seconds("EXECUTOR_TIMEOUT_SECS", 1, RUN_TIMEOUT_MAX, DEFAULT_RUN_TIMEOUT),
+            run_timeout=reader.seconds("EXECUTOR_TIMEOUT_SECS", 1, RUN_MAX, DEFAULT_RUN_TIMEOUT),
             engines=read_engines(reader),
             project_id=_read_project(reader),
             log_level=shared.read_log_level(reader),

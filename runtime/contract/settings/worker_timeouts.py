@@ -13,8 +13,7 @@ from runtime.contract.settings.parse import EnvironmentReader
 from runtime.contract.settings.render import whole_seconds
 from runtime.contract.settings.words import Workload
 from runtime.contract.timeout_rules import broker, delivery
-
-RUN_TIMEOUT_MAX: Final = limits.REQUEST_TIMEOUT_MAX - limits.SETTLE_BUDGET
+from runtime.contract.timeout_rules.service import RUN_MAX
 
 ACK: Final = "GCP_QUEUE_ACK_DEADLINE_SECS"
 REQUEST: Final = "GCP_QUEUE_REQUEST_TIMEOUT_SECS"
@@ -48,7 +47,7 @@ def read_worker_timeouts(env: EnvironmentReader, workload: Workload | None) -> W
     ack = env.number(ACK, broker.ACK_DEADLINE_MIN, limits.ACK_DEADLINE_MAX, 600, unit="seconds")
     request = env.number(REQUEST, 60, limits.REQUEST_TIMEOUT_MAX, 3600, unit="seconds")
     run_variable = run_timeout_variable(workload)
-    run = env.number(run_variable, 1, RUN_TIMEOUT_MAX, 540, unit="seconds")
+    run = env.number(run_variable, 1, RUN_MAX, 540, unit="seconds")
     usual = derive_process_timeout(run, request)
     process = env.number(PROCESS, 30, request - limits.SETTLE_BUDGET, usual, unit="seconds")
     facts = Alignment(

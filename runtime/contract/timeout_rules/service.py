@@ -10,6 +10,7 @@ from runtime.contract import limits
 from runtime.contract.alignment import Alignment, Finding, finding
 
 RUN_MAX: Final = limits.REQUEST_TIMEOUT_MAX - limits.SETTLE_BUDGET
+"""Longest run that the longest request can still settle, seconds."""
 
 _SIGNED: Final = re.compile(
     r"https?://[^\s\"'<>]*[?&](?:x-goog-signature|x-amz-signature|signature|sig)=", re.IGNORECASE | re.ASCII
