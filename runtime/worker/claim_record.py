@@ -1,0 +1,111 @@
+"""What a claim's document says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Final, Self
+
+import structlog
+
+from runtime.contract.names import TTL_FIELD
+from runtime.ports.documents import Value
+
+SCHEMA: Final = 1
+
+log = structlog.get_logger()
+
+
+class ClaimState(StrEnum):
+    """Who has a message."""
+
+    IN_PROGRESS = "in_progress"
+    """An owner works on it, or died; the age of the document tells."""
+    COMPLETED = "completed"
+    """Settled for good; every further delivery is acknowledged."""
+    RELEASED = "released"
+    """Nobody; the counters are kept for the next owner."""
+    DEAD_LETTERED = "dead_lettered"
+    """Given up for good, its letter is written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimRecord:
+    """One message's claim.
+
+    Attributes:
+        message_id: the broker's.
+        subscription: full name.
+        workload: what the subscription's messages are.
+        state: see ClaimState.
+        owner: process that wrote it, for people; never compared.
+        token: random word of the delivery that owns it: how an owner knows its own writes again.
+        attempts: times that it was taken, plus the deliveries after it was dead-lettered.
+        excused: of those, the ones that do not count against the ceiling.
+        claimed_at_ms: owner's wall clock when it was taken; for people, never compared.
+        heartbeat_at_ms: the same, at the last write.
+        outcome_code: reason of a release or a dead letter; "" while in progress and when completed.
+        last_code: reason for which the attempt before this one ended; "" for the first.
+    """
+
+    message_id: str
+    subscription: str
+    workload: str
+    state: ClaimState
+    owner: str
+    token: str
+    attempts: int
+    excused: int = 0
+    claimed_at_ms: int
+    heartbeat_at_ms: int
+    outcome_code: str = ""
+    last_code: str = ""
+
+    @property
+    def counted(self) -> int:
+        """Attempts that count against a ceiling."""
+        return self.attempts - self.excused
+
+    def data(self, expires_at: datetime) -> dict[str, Value]:
+        """The document's fields."""
+        return {**asdict(self), "state": str(self.state), "schema": SCHEMA, TTL_FIELD: expires_at}
+
+    @classmethod
+    def read(cls, data: Mapping[str, Value]) -> Self:
+        """The record of a document. Tolerant: another revision may have written it, and a claim that cannot be read
+        must not stop its message.
+        """
+        return cls(
+            message_id=_text(data, "message_id"),
+            subscription=_text(data, "subscription"),
+            workload=_text(data, "workload"),
+            state=_state(data.get("state")),
+            owner=_text(data, "owner"),
+            token=_text(data, "token"),
+            attempts=_count(data, "attempts"),
+            excused=_count(data, "excused"),
+            claimed_at_ms=_count(data, "claimed_at_ms"),
+            heartbeat_at_ms=_count(data, "heartbeat_at_ms"),
+            outcome_code=_text(data, "outcome_code"),
+            last_code=_text(data, "last_code"),
+        )
+
+
+def _state(value: Value) -> ClaimState:
+    try:
+        return ClaimState(str(value))
+    except ValueError:
+        log.warning("claim_state_unknown", state=str(value), read_as=str(ClaimState.RELEASED))
+        return ClaimState.RELEASED
+
+
+def _text(data: Mapping[str, Value], field: str) -> str:
+    value = data.get(field)
+    return value if isinstance(value, str) else ""
+
+
+def _count(data: Mapping[str, Value], field: str) -> int:
+    value = data.get(field)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0

@@ -1,0 +1,52 @@
+"""P3: from the bytes of an authenticated request to its message."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from runtime.contract import limits
+from runtime.contract.envelope import EnvelopeError, PushEnvelope, parse_push
+from runtime.contract.settings.worker import WorkerSettings
+from runtime.ports.clock import Clock
+from runtime.worker.request import PushRequest, Refused
+
+LOOP_BYTES: Final = 256 * 1024
+"""Largest body that is decoded on the event loop; a larger one would keep heartbeats waiting."""
+
+
+async def receive(request: PushRequest, settings: WorkerSettings, clock: Clock, *, deadline: float) -> PushEnvelope:
+    """Reads and checks the body.
+
+    Raises:
+        Refused
+    """
+    body = await _read(request, clock, deadline)
+    try:
+        message = parse_push(body) if len(body) <= LOOP_BYTES else await asyncio.to_thread(parse_push, body)
+    except EnvelopeError as error:
+        raise Refused(str(error), code=error.code) from error
+    if message.subscription != settings.subscription:
+        raise Refused(
+            f"the delivery is of another subscription than {settings.subscription}", code="unexpected_subscription"
+        )
+    return message
+
+
+async def _read(request: PushRequest, clock: Clock, deadline: float) -> bytes:
+    """The body, as sent: an encoding is refused, never undone, so that no small body can grow."""
+    if request.content_encoding.strip().lower() not in {"", "identity"}:
+        raise Refused("the body has a Content-Encoding; send it plain", code="unsupported_content_encoding")
+    too_large = Refused(f"the body is over {limits.PUSH_ENVELOPE_BYTES} bytes", code="envelope_too_large")
+    if request.content_length is not None and request.content_length > limits.PUSH_ENVELOPE_BYTES:
+        raise too_large
+    body = bytearray()
+    try:
+        async with clock.timeout(deadline - clock.monotonic()):
+            async for chunk in request.body():
+                body += chunk
+                if len(body) > limits.PUSH_ENVELOPE_BYTES:
+                    raise too_large
+    except TimeoutError as error:
+        raise Refused("the body did not arrive before the deadline", code="processing_timeout") from error
+    return bytes(body)

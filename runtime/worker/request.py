@@ -1,0 +1,36 @@
+"""A push request as the delivery sees it: no framework, no socket."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+
+from runtime.contract.errors import Decision, HoldfastError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PushRequest:
+    """One `POST /`.
+
+    Attributes:
+        authorization: raw value of each Authorization header.
+        host: value of the Host header; "" where there is none.
+        content_encoding: value of the Content-Encoding header; "" where there is none.
+        content_length: None where the sender did not say, as in a chunked request.
+        body: begins to read the body; nothing is read before it is called.
+    """
+
+    authorization: tuple[bytes, ...]
+    host: str = ""
+    content_encoding: str = ""
+    content_length: int | None = None
+    body: Callable[[], AsyncIterator[bytes]]
+
+
+class Refused(HoldfastError):
+    """A request that gets its answer before any claim is touched; the code is one of the outcomes table."""
+
+    decision = Decision.REFUSED
+
+    def __init__(self, message: str, *, code: str) -> None:
+        super().__init__(message, code=code)

@@ -1,0 +1,122 @@
+"""P5: the work on a claimed message, under its ceilings, its deadline, its claim and the life of the process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+
+from runtime.contract.envelope import PushEnvelope
+from runtime.contract.outcomes import outcome
+from runtime.contract.states import FailureClass
+from runtime.worker.deps import WorkerDeps
+from runtime.worker.guard import Guard
+from runtime.worker.waiting import wait_first
+from runtime.worker.workload import NO_FACTS, Ended, Job, JobFacts, UnusableMessage
+
+STOP_SECONDS: Final = 5.0
+"""Time for work to end by itself once it is told to stop: its engine, its last events, its lease."""
+CANCEL_SECONDS: Final = 1.0
+"""Time for work to end once it is cancelled."""
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Worked:
+    """What settlement needs to know.
+
+    Attributes:
+        ended: how it ended.
+        facts: for the dead letter.
+        job: to give it up; None where the message is not known to be genuine.
+        alive: True where the work could not be stopped: its claim must not be released.
+    """
+
+    ended: Ended
+    facts: JobFacts = NO_FACTS
+    job: Job | None = None
+    alive: bool = False
+
+
+async def work(deps: WorkerDeps, guard: Guard, message: PushEnvelope, *, deadline: float) -> Worked:
+    """Works on a message, unless its attempts are used up or it cannot be read.
+
+    The broker's own count of deliveries plays no part: it also counts those that never reached any work.
+    """
+    counted, ceiling = guard.record.counted, deps.settings.max_attempts
+    job, facts, fault = await _read(deps, message)
+    if counted <= ceiling and fault is not None:
+        return Worked(fault, facts, job)
+    ceiling = min(ceiling, facts.max_attempts or ceiling)
+    if counted > ceiling:
+        error = f"{counted - 1} attempts have worked on the message, {ceiling} are allowed"
+        return Worked(Ended("max_delivery_attempts_exceeded", error), facts, job)
+    if job is None:
+        return Worked(Ended(deps.workload.failed_code), facts)
+    ended, alive = await _run(deps, guard, job, deadline)
+    return Worked(ended, facts, job, alive)
+
+
+async def _read(deps: WorkerDeps, message: PushEnvelope) -> tuple[Job | None, JobFacts, Ended | None]:
+    try:
+        job = await deps.workload.read(message)
+    except UnusableMessage as error:
+        return error.job, error.facts, Ended(error.code, str(error), FailureClass.MALFORMED_MESSAGE)
+    except Exception as error:
+        log.exception("message_reader_broken")
+        return None, NO_FACTS, Ended(deps.workload.failed_code, type(error).__name__)
+    return job, job.facts, None
+
+
+async def _run(deps: WorkerDeps, guard: Guard, job: Job, deadline: float) -> tuple[Ended, bool]:
+    clock, draining = deps.clock, deps.lifecycle.draining
+    stop = asyncio.Event()
+    running = asyncio.create_task(
+        _contained(job.run(deadline=deadline, stop=stop), deps.workload.failed_code), name="work on a message"
+    )
+    deps.lifecycle.track(running)
+    try:
+        await wait_first(clock, deadline - clock.monotonic(), guard.lost, draining, task=running)
+        reason = _interruption(guard, draining, running)
+        if reason is not None:
+            log.warning("work_interrupted", reason=reason)
+            stop.set()
+            await wait_first(clock, STOP_SECONDS, task=running)
+    finally:
+        if not running.done():
+            running.cancel()
+            await wait_first(clock, CANCEL_SECONDS, task=running)
+            if not running.done():
+                log.error("work_did_not_stop")
+                await guard.abandon()
+    if not running.done():
+        return Ended(reason or deps.workload.failed_code), True
+    if guard.lost.is_set():
+        return Ended("claim_lost"), False
+    return running.result() or Ended(reason or deps.workload.failed_code), False
+
+
+def _interruption(guard: Guard, draining: asyncio.Event, running: asyncio.Task[Ended | None]) -> str | None:
+    if running.done():
+        return None
+    if guard.lost.is_set():
+        return "claim_lost"
+    return "worker_shutdown" if draining.is_set() else "processing_timeout"
+
+
+async def _contained(running: Awaitable[Ended | None], failed_code: str) -> Ended | None:
+    """The work's end, whatever the work raises: no exception of it may decide an acknowledgement."""
+    try:
+        ended = await running
+        if ended is not None:
+            outcome(ended.code)
+    except asyncio.CancelledError:
+        return None
+    except (Exception, SystemExit) as error:
+        log.exception("work_raised")
+        return Ended(failed_code, type(error).__name__)
+    return ended

@@ -1,0 +1,415 @@
+"""One delivery from its arrival to its answer: order, refusals, work, interruptions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, MutableMapping
+from typing import Any
+
+import pytest
+
+from runtime.adapters.clock import ManualClock
+from runtime.contract import limits
+from runtime.ports.documents import Replace
+from runtime.worker.claim_record import ClaimState
+from runtime.worker.workload import Ended
+from tests.support.deliveries import DeliveryBench, RaisingBody, envelope
+from tests.support.faulty_documents import Fault
+
+
+@pytest.fixture
+def deliveries(clock: ManualClock) -> DeliveryBench:
+    return DeliveryBench(clock)
+
+
+async def until_stopped(stop: asyncio.Event) -> None:
+    await stop.wait()
+
+
+async def test_a_good_message_is_worked_settled_and_acknowledged(deliveries: DeliveryBench) -> None:
+    worker = deliveries.worker()
+    assert await worker.deliver() == "completed"
+    assert deliveries.workload.runs == 1
+    assert (await deliveries.field("state"), await deliveries.field("outcome_code")) == ("completed", "")
+    assert worker.sample("deliveries_total", outcome="completed") == 1
+
+
+# --- who asks -------------------------------------------------------------------------------------------------------
+
+
+def _unreadable() -> RaisingBody:
+    return RaisingBody(AssertionError("this body must not be read"))
+
+
+@pytest.mark.parametrize(
+    "authorization", [(), (b"Basic eA==",), (b"Bearer ",), (b"Bearer \xff\xfe.a.b",), (b"Bearer a.b.c",)]
+)
+async def test_an_unknown_caller_is_refused_before_the_body_is_read(
+    deliveries: DeliveryBench, authorization: tuple[bytes, ...]
+) -> None:
+    answer = await deliveries.worker().deliver(authorization=authorization, body=_unreadable)
+    assert answer == "push_token_rejected"
+    assert deliveries.store.calls == []
+
+
+async def test_two_authorization_headers_are_refused(deliveries: DeliveryBench) -> None:
+    """BR-29"""
+    good = b"Bearer " + deliveries.identity.token()
+    assert await deliveries.worker().deliver(authorization=(good, b"Bearer a.b.c")) == "push_token_rejected"
+
+
+async def test_a_configured_audience_leaves_the_host_unread(deliveries: DeliveryBench) -> None:
+    """BR-28"""
+    token = b"Bearer " + deliveries.identity.token(aud="https://evil.test")
+    assert await deliveries.worker().deliver(host="evil.test", authorization=(token,)) == "push_token_rejected"
+    assert await deliveries.worker().deliver(host="a@b/c") == "completed"
+
+
+@pytest.mark.parametrize(
+    "host", ["", "a@b", "a/b", "a\\b", "a.run.app:8443", "a,b", "-a.run.app", "a..b", "a.", "a" * 300, "é.run.app"]
+)
+async def test_a_host_that_is_none_gives_no_audience(clock: ManualClock, host: str) -> None:
+    """BR-28"""
+    worker = DeliveryBench(clock, push_audience=None).worker()
+    assert await worker.deliver(host=host, body=_unreadable) == "push_audience_unresolvable"
+
+
+@pytest.mark.parametrize("host", ["worker-abc-uc.a.run.app", "Worker-ABC-uc.a.run.app", "worker-abc-uc.a.run.app:443"])
+async def test_the_called_host_is_the_audience_where_none_is_configured(clock: ManualClock, host: str) -> None:
+    assert await DeliveryBench(clock, push_audience=None).worker().deliver(host=host) == "completed"
+
+
+async def test_keys_out_of_reach_are_a_retry_and_no_refusal(deliveries: DeliveryBench) -> None:
+    deliveries.identity.keys.failing = True
+    assert await deliveries.worker().deliver(body=_unreadable) == "push_key_set_unavailable"
+
+
+async def test_a_draining_worker_takes_nothing_new(deliveries: DeliveryBench) -> None:
+    worker = deliveries.worker()
+    worker.lifecycle.drain()
+    assert await worker.deliver(body=_unreadable) == "worker_draining"
+    assert await worker.deliver(authorization=(), body=_unreadable) == "push_token_rejected", "who asks comes first"
+
+
+# --- what is asked --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "br", "deflate, gzip", "x"])
+async def test_an_encoded_body_is_refused_unread(deliveries: DeliveryBench, encoding: str) -> None:
+    """BR-14"""
+    answer = await deliveries.worker().deliver(content_encoding=encoding, body=_unreadable)
+    assert answer == "unsupported_content_encoding"
+
+
+async def test_an_identity_encoding_is_none(deliveries: DeliveryBench) -> None:
+    assert await deliveries.worker().deliver(content_encoding="Identity") == "completed"
+
+
+async def test_a_body_that_is_announced_too_large_is_not_read(deliveries: DeliveryBench) -> None:
+    """BR-10"""
+    announced = limits.PUSH_ENVELOPE_BYTES + 1
+    answer = await deliveries.worker().deliver(content_length=announced, body=_unreadable)
+    assert answer == "envelope_too_large"
+
+
+async def test_a_body_that_grows_too_large_is_read_no_further(deliveries: DeliveryBench) -> None:
+    """BR-10"""
+    sent = 0
+
+    async def endless() -> AsyncIterator[bytes]:
+        nonlocal sent
+        while True:
+            sent += limits.MIB
+            yield b" " * limits.MIB
+
+    assert await deliveries.worker().deliver(content_length=None, body=endless) == "envelope_too_large"
+    assert sent == limits.PUSH_ENVELOPE_BYTES + limits.MIB
+
+
+async def test_a_body_that_does_not_come_ends_with_the_delivery(deliveries: DeliveryBench, clock: ManualClock) -> None:
+    async def silent() -> AsyncIterator[bytes]:
+        await asyncio.Event().wait()
+        yield b""
+
+    delivery = asyncio.create_task(deliveries.worker().deliver(body=silent))
+    await clock.advance(570)
+    assert await delivery == "processing_timeout"
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        (b"", "envelope_malformed"),
+        (b"not json", "envelope_malformed"),
+        (b'{"a":"\xff"}', "envelope_malformed"),
+        (b"[" * 20000 + b"]" * 20000, "envelope_malformed"),
+        ('{"message":{}}'.encode("utf-16"), "envelope_malformed"),
+        (envelope(message_id=""), "missing_message_id"),
+        (envelope(message_id=" "), "missing_message_id"),
+        (envelope(message_id="1001", message_id_="x").replace(b"message_id_", b"message_id"), "envelope_conflict"),
+        (envelope().replace(b"exec-sub", b"other-sub"), "unexpected_subscription"),
+    ],
+)
+async def test_an_envelope_that_cannot_be_read_makes_no_claim(
+    deliveries: DeliveryBench, body: bytes, code: str
+) -> None:
+    assert await deliveries.worker().deliver(body) == code
+    assert deliveries.store.calls == []
+
+
+async def test_either_spelling_of_the_id_makes_the_same_claim(deliveries: DeliveryBench) -> None:
+    """BR-01"""
+    assert await deliveries.worker().deliver(envelope()) == "completed"
+    snake = envelope().replace(b"messageId", b"message_id").replace(b"publishTime", b"publish_time")
+    assert await deliveries.worker().deliver(snake) == "duplicate_settled"
+
+
+@pytest.mark.parametrize("attributes", [{}, {"attributes": None}])
+async def test_attributes_may_be_missing(deliveries: DeliveryBench, attributes: dict[str, Any]) -> None:
+    """BR-02"""
+    assert await deliveries.worker().deliver(envelope(orderingKey="k", **attributes)) == "completed"
+
+
+@pytest.mark.parametrize("time", ["2026-11-30T12:00:00Z", "2026-11-30T12:00:00.123456789Z", "garbage", None])
+async def test_the_publish_time_decides_nothing(deliveries: DeliveryBench, time: str | None) -> None:
+    """BR-06"""
+    assert await deliveries.worker().deliver(envelope(publishTime=time)) == "completed"
+
+
+# --- what the work does ---------------------------------------------------------------------------------------------
+
+
+async def test_a_retryable_end_releases_the_claim_with_its_reason(deliveries: DeliveryBench) -> None:
+    async def busy(_stop: asyncio.Event) -> Ended:
+        return Ended("run_lease_busy", "held by another")
+
+    deliveries.workload.run = busy
+    assert await deliveries.worker().deliver() == "run_lease_busy"
+    assert (await deliveries.field("state"), await deliveries.field("outcome_code")) == ("released", "run_lease_busy")
+    assert (await deliveries.field("attempts"), await deliveries.field("excused")) == (1, 1)
+
+
+@pytest.mark.parametrize("raised", [KeyError("x"), SystemExit(0), asyncio.CancelledError(), OSError("x")])
+async def test_work_that_raises_is_a_retry_that_counts(deliveries: DeliveryBench, raised: BaseException) -> None:
+    """BR-11"""
+
+    async def broken(_stop: asyncio.Event) -> Ended:
+        raise raised
+
+    deliveries.workload.run = broken
+    assert await deliveries.worker().deliver() == "execution_failed"
+    assert (await deliveries.field("state"), await deliveries.field("excused")) == ("released", 0)
+
+
+@pytest.mark.parametrize("ended", [None, Ended("no such code")])
+async def test_work_that_ends_in_nothing_known_is_a_retry(deliveries: DeliveryBench, ended: Ended | None) -> None:
+    """BR-11"""
+
+    async def strange(_stop: asyncio.Event) -> Ended | None:
+        return ended
+
+    deliveries.workload.run = strange
+    assert await deliveries.worker().deliver() == "execution_failed"
+
+
+async def test_a_fault_of_our_own_is_a_retry(deliveries: DeliveryBench, logs: list[MutableMapping[str, Any]]) -> None:
+    """BR-11"""
+    broken = RaisingBody(ZeroDivisionError())
+    assert await deliveries.worker().deliver(body=lambda: broken) == "unhandled_error"
+    assert "unhandled_error" in {line["event"] for line in logs}
+
+
+async def test_work_is_stopped_at_the_deadline_of_its_delivery(deliveries: DeliveryBench, clock: ManualClock) -> None:
+    deliveries.workload.run = until_stopped
+    delivery = deliveries.worker().start()
+    await clock.advance(569)
+    assert not delivery.done()
+    await clock.advance(1)
+    assert await delivery == "processing_timeout"
+    assert (await deliveries.field("state"), await deliveries.field("excused")) == ("released", 0)
+
+
+async def test_parking_and_work_share_one_deadline(deliveries: DeliveryBench, clock: ManualClock) -> None:
+    owner = deliveries.process()
+    async with await owner.own() as guard:
+        deliveries.workload.run = until_stopped
+        delivery = deliveries.worker().start()
+        await clock.advance(100)
+        await guard.settle(ClaimState.RELEASED, "execution_failed", within=8)
+    await clock.advance(469)
+    assert not delivery.done()
+    await clock.advance(1)
+    assert await delivery == "processing_timeout"
+
+
+async def test_work_that_ignores_the_stop_is_cancelled(deliveries: DeliveryBench, clock: ManualClock) -> None:
+    async def deaf(_stop: asyncio.Event) -> Ended:
+        await asyncio.Event().wait()
+        return Ended("completed")
+
+    deliveries.workload.run = deaf
+    delivery = deliveries.worker().start()
+    await clock.advance(575)
+    assert await delivery == "processing_timeout"
+    assert await deliveries.field("state") == "released"
+
+
+async def test_a_claim_is_never_released_under_live_work(deliveries: DeliveryBench, clock: ManualClock) -> None:
+    """BR-40: what cannot be stopped keeps its claim until the heartbeat is stale."""
+    freed = asyncio.Event()
+
+    async def unstoppable(_stop: asyncio.Event) -> Ended:
+        while not freed.is_set():
+            try:
+                await freed.wait()
+            except asyncio.CancelledError:
+                continue
+        return Ended("completed")
+
+    deliveries.workload.run = unstoppable
+    worker = deliveries.worker()
+    delivery = worker.start()
+    await clock.advance(576)
+    assert await delivery == "processing_timeout"
+    assert await deliveries.field("state") == "in_progress"
+    assert worker.lifecycle.in_flight, "a drain waits for it"
+    freed.set()
+    await worker.lifecycle.settled(1)
+
+
+async def test_a_drain_stops_the_work_and_excuses_it(deliveries: DeliveryBench, clock: ManualClock) -> None:
+    deliveries.workload.run = until_stopped
+    worker = deliveries.worker()
+    delivery = worker.start()
+    await clock.advance(10)
+    worker.lifecycle.drain()
+    await clock.advance(0)
+    assert await delivery == "worker_shutdown"
+    assert (await deliveries.field("state"), await deliveries.field("excused")) == ("released", 1)
+
+
+async def test_a_drain_lets_work_that_is_done_be_done(deliveries: DeliveryBench, clock: ManualClock) -> None:
+    async def last_words(stop: asyncio.Event) -> Ended:
+        await stop.wait()
+        return Ended("completed")
+
+    deliveries.workload.run = last_words
+    worker = deliveries.worker()
+    delivery = worker.start()
+    await clock.advance(10)
+    worker.lifecycle.drain()
+    await clock.advance(0)
+    assert await delivery == "completed"
+    assert await deliveries.field("state") == "completed"
+
+
+async def test_a_drain_is_over_in_eight_seconds_whatever_fails(deliveries: DeliveryBench, clock: ManualClock) -> None:
+    async def deaf(_stop: asyncio.Event) -> Ended:
+        await asyncio.Event().wait()
+        return Ended("completed")
+
+    deliveries.workload.run = deaf
+    worker = deliveries.worker()
+    delivery = worker.start()
+    await clock.advance(10)
+    deliveries.store.choose = lambda _number, _kind, _writes: Fault.DOWN
+    worker.lifecycle.drain()
+    await clock.advance(8)
+    assert await delivery == "worker_shutdown"
+    assert not worker.lifecycle.in_flight
+
+
+async def test_a_lost_claim_stops_the_work_and_settles_nothing(deliveries: DeliveryBench, clock: ManualClock) -> None:
+    """BR-34"""
+    deliveries.workload.run = until_stopped
+    delivery = deliveries.worker().start()
+    await clock.advance(1)
+    document = await deliveries.document()
+    assert document is not None
+    await deliveries.memory.commit([Replace(deliveries.key(), {**document.data, "token": "x"}, document.version)])
+    await clock.advance(30)
+    assert await delivery == "claim_lost"
+    assert (await deliveries.field("state"), await deliveries.field("token")) == ("in_progress", "x")
+
+
+async def test_completed_work_that_cannot_be_settled_is_still_acknowledged(
+    deliveries: DeliveryBench, clock: ManualClock
+) -> None:
+    deliveries.store.choose = lambda number, _kind, _writes: Fault.DOWN if number else None
+    delivery = deliveries.worker().start()
+    await clock.advance(8)
+    assert await delivery == "completed"
+
+
+async def test_a_cancelled_delivery_stops_its_work_and_releases(deliveries: DeliveryBench, clock: ManualClock) -> None:
+    deliveries.workload.run = until_stopped
+    delivery = deliveries.worker().start()
+    await clock.advance(1)
+    delivery.cancel()
+    await clock.advance(1)
+    assert delivery.cancelled()
+    assert deliveries.workload.active == 0
+    assert (await deliveries.field("state"), await deliveries.field("outcome_code")) == ("released", "guard_dropped")
+
+
+# --- many deliveries of one message ---------------------------------------------------------------------------------
+
+
+async def test_concurrent_deliveries_do_the_work_once_and_all_acknowledge(
+    deliveries: DeliveryBench, clock: ManualClock
+) -> None:
+    async def slow(_stop: asyncio.Event) -> Ended:
+        await clock.sleep(100)
+        return Ended("completed")
+
+    deliveries.workload.run = slow
+    workers = [deliveries.worker(), deliveries.worker()]
+    all_of_them = [workers[number % 2].start(envelope(attempt=number + 1)) for number in range(8)]
+    await clock.advance(99)
+    assert not any(one.done() for one in all_of_them), "nothing is acknowledged while the owner works"
+    await clock.advance(20)
+    codes = sorted([await one for one in all_of_them])
+    assert codes == ["completed"] + ["duplicate_settled"] * 7
+    assert deliveries.workload.runs == 1
+
+
+async def test_a_job_longer_than_the_ack_deadline_is_worked_once(clock: ManualClock) -> None:
+    """BR-46: redelivered every 600 s while it runs; each redelivery parks, the last one finds it done."""
+    deliveries = DeliveryBench(clock, request_timeout=3600, process_timeout=3540, run_timeout=3500)
+
+    async def long(_stop: asyncio.Event) -> Ended:
+        await clock.sleep(3000)
+        return Ended("completed")
+
+    deliveries.workload.run = long
+    first = deliveries.worker().start()
+    codes = []
+    for _ in range(4):
+        await clock.advance(600)
+        codes.append(await _redelivered(deliveries, clock))
+    await clock.advance(600)
+    codes.append(await _redelivered(deliveries, clock))
+    assert codes == ["owner_in_flight"] * 3 + ["duplicate_settled"] * 2
+    assert await first == "completed"
+    assert deliveries.workload.runs == 1
+
+
+async def _redelivered(deliveries: DeliveryBench, clock: ManualClock) -> str:
+    again = deliveries.worker().start()
+    await clock.advance(181)
+    return await again
+
+
+async def test_deliveries_of_different_messages_do_not_meet(deliveries: DeliveryBench) -> None:
+    worker = deliveries.worker()
+    answers = await asyncio.gather(*(worker.deliver(envelope(message_id=str(number))) for number in range(20)))
+    assert set(answers) == {"completed"}
+    assert deliveries.workload.runs == 20
+
+
+async def test_the_largest_body_that_is_allowed_is_worked(deliveries: DeliveryBench) -> None:
+    """BR-10"""
+    short = envelope(attributes={"pad": ""})
+    body = envelope(attributes={"pad": "x" * (limits.PUSH_ENVELOPE_BYTES - len(short))})
+    assert len(body) == limits.PUSH_ENVELOPE_BYTES
+    assert await deliveries.worker().deliver(body) == "completed"
