@@ -11,7 +11,6 @@ import aiohttp
 
 from cli.endpoint import Endpoint
 from cli.failure import CommandFailed, ExitCode
-from runtime.contract.states import TERMINAL, RunState
 
 POLL_SECONDS = 20
 """Longest wait of one long poll."""
@@ -61,7 +60,7 @@ class Client:
             for event in answer["events"]:
                 after = max(after, int(event["sequence"]))
                 yield event
-            if not answer["events"] and RunState(answer["state"]) in TERMINAL:
+            if answer["complete"]:
                 return
 
     async def _call(self, method: str, path: str, body: Mapping[str, object] | None = None) -> dict[str, Any]:

@@ -21,6 +21,8 @@ class ExitCode(IntEnum):
     """The API answered, and said no."""
     NOT_STARTED = 5
     """The local stack could not be brought up."""
+    INTERRUPTED = 130
+    """Ended by Ctrl-C before its work was done."""
 
 
 class CommandFailed(HoldfastError):

@@ -8,6 +8,13 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 from blockbuster import blockbuster_ctx
+from hypothesis import HealthCheck, settings
+
+# The same examples on every machine: a failure here is a failure there. No deadline: shared cores are slow at times.
+settings.register_profile(
+    "holdfast", derandomize=True, deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("holdfast")
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 from typing import Any, Final, TextIO
 
 import structlog
@@ -26,13 +26,18 @@ def _severity(_logger: object, method: str, event: MutableMapping[str, Any]) -> 
     return event
 
 
-def configure(role: str, level: str = "info", stream: TextIO | None = None) -> None:
+Tap = Callable[[MutableMapping[str, Any]], None]
+"""Sees every line before it is written, already filtered."""
+
+
+def configure(role: str, level: str = "info", stream: TextIO | None = None, tap: Tap | None = None) -> None:
     """Sends every log line of the process, libraries included, through one chain.
 
     Args:
         role: stands in every line as `role`.
         level: one of LEVELS; an unknown one means info.
         stream: None means standard output.
+        tap: also gets every event; None: nobody.
     """
     out = stream or sys.stdout
     threshold = LEVELS.get(level.lower(), logging.INFO)
@@ -45,6 +50,7 @@ def configure(role: str, level: str = "info", stream: TextIO | None = None) -> N
         structlog.processors.dict_tracebacks,
         _severity,
         filter_event,
+        *([_tapped(tap)] if tap is not None else []),
         structlog.processors.JSONRenderer(),
     ]
     structlog.configure(
@@ -65,6 +71,14 @@ def configure(role: str, level: str = "info", stream: TextIO | None = None) -> N
     root.handlers = [handler]
     root.setLevel(max(threshold, logging.INFO))
     logging.getLogger("asyncio").setLevel(logging.WARNING)
+
+
+def _tapped(tap: Tap) -> Processor:
+    def show(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        tap(event)
+        return event
+
+    return show
 
 
 def _logger_name(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

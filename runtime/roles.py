@@ -1,0 +1,161 @@
+"""The roles of the one image: which settings each reads, and which application is made of them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+import aiohttp
+from aiohttp import web
+
+from runtime.contract.errors import HoldfastError
+from runtime.contract.settings.api import ApiSettings
+from runtime.contract.settings.words import LogLevel, PushAuth
+from runtime.contract.settings.worker import WorkerSettings
+from runtime.identity.key_cache import KeyCache
+from runtime.identity.push_token import PushVerifier
+from runtime.observability.metrics import Metrics
+from runtime.ports.clock import Clock
+from runtime.ports.documents import Documents
+from runtime.ports.publisher import Publisher
+from runtime.ports.tokens import KeySource
+from runtime.server import Lifecycle
+
+
+class RoleName(StrEnum):
+    """What stands behind `python -m runtime`."""
+
+    API = "api"
+    WORKER = "worker"
+
+
+Settings = ApiSettings | WorkerSettings
+
+
+class KeysDiffer(HoldfastError):
+    """The two halves of the signing key do not belong together."""
+
+    code = "signing_keys_differ"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outside:
+    """A role's open connections to the world outside its process.
+
+    Attributes:
+        documents: the store; closed with the application.
+        publisher: of job messages; None for a role that never publishes. Closed with the application.
+        session: for every address of the platform and of the deployment itself; closed by who opened it.
+        key_source: Google's signing keys.
+    """
+
+    documents: Documents
+    publisher: Publisher | None
+    session: aiohttp.ClientSession
+    key_source: KeySource
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """What a role has of its own process."""
+
+    clock: Clock
+    lifecycle: Lifecycle
+    metrics: Metrics
+    revision: str
+
+
+def read_settings(role: RoleName, environ: Mapping[str, str]) -> Settings:
+    """A role's settings, from exactly the given environment.
+
+    Raises:
+        SettingsError: with every fault.
+    """
+    return ApiSettings.from_env(environ) if role is RoleName.API else WorkerSettings.from_env(environ)
+
+
+def log_level(settings: Settings) -> LogLevel:
+    """The least severe line that the role writes."""
+    return settings.log_level
+
+
+async def build(settings: Settings, outside: Outside, process: Process) -> web.Application:
+    """The application of a role. Each role imports only what it uses.
+
+    Raises:
+        HoldfastError: a self check failed; the process must not serve.
+    """
+    if isinstance(settings, ApiSettings):
+        return _build_api(settings, outside, process)
+    return await _build_worker(settings, outside, process)
+
+
+def _build_api(settings: ApiSettings, outside: Outside, process: Process) -> web.Application:
+    from runtime.api.app import create_app
+    from runtime.api.deps import ApiDeps
+    from runtime.execution.registry import Engines
+    from runtime.identity.job_token import JobSigner, JobVerifier
+    from runtime.identity.keys import belong_together, pem_of_environment
+
+    if outside.publisher is None or settings.backend_key is None:
+        raise RuntimeError("the API needs a publisher and a signing key")
+    private, public = pem_of_environment(settings.backend_key), pem_of_environment(settings.backend_pub)
+    if not belong_together(private, public):
+        raise KeysDiffer("BACKEND_PUB is not the public half of BACKEND_KEY: no worker would accept a job")
+    keys = KeyCache(outside.key_source, process.clock)
+    app = create_app(
+        ApiDeps(
+            settings=settings,
+            documents=outside.documents,
+            publisher=outside.publisher,
+            service_tokens=PushVerifier(PushAuth.IN_PROCESS, settings.tick_service_account, keys, process.clock),
+            signer=JobSigner(private, settings.backend_kid),
+            verifier=JobVerifier(public, settings.backend_kid),
+            engines=Engines(settings.engines),
+            clock=process.clock,
+            lifecycle=process.lifecycle,
+            metrics=process.metrics,
+        )
+    )
+    app.cleanup_ctx.append(_fresh(keys, process))
+    return app
+
+
+async def _build_worker(settings: WorkerSettings, outside: Outside, process: Process) -> web.Application:
+    from runtime.worker.app import create_app
+    from runtime.worker.deps import WorkerDeps
+    from runtime.worker.workloads.execution import open_execution
+
+    keys = KeyCache(outside.key_source, process.clock, settings.key_grace)
+    workload = await open_execution(settings, outside.session, process.clock, process.metrics)
+    app = create_app(
+        WorkerDeps(
+            settings=settings,
+            documents=outside.documents,
+            push_verifier=PushVerifier(settings.push_auth, settings.push_service_account, keys, process.clock),
+            workload=workload,
+            clock=process.clock,
+            lifecycle=process.lifecycle,
+            metrics=process.metrics,
+            revision=process.revision,
+        )
+    )
+    app.cleanup_ctx.append(_fresh(keys, process))
+    return app
+
+
+def _fresh(keys: KeyCache, process: Process) -> Callable[[web.Application], AsyncIterator[None]]:
+    """Keeps signing keys fresh for as long as the application runs; a start without keys fails."""
+
+    async def context(_app: web.Application) -> AsyncIterator[None]:
+        import asyncio
+
+        await keys.load()
+        process.metrics.key_cache_age.set_function(lambda: keys.age or 0.0)
+        refreshing = asyncio.create_task(keys.run(), name="refresh signing keys")
+        yield
+        refreshing.cancel()
+        await asyncio.wait({refreshing})
+
+    return context

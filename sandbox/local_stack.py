@@ -1,0 +1,189 @@
+"""One stack, realised and running on this machine: the program's resources with the platform's services around them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+from urllib.parse import urlsplit
+
+from runtime.adapters.clock import SystemClock
+from runtime.adapters.postgres import PostgresDocuments
+from runtime.adapters.postgres_schema import create_schema, open_pool
+from runtime.contract.errors import HoldfastError
+from runtime.contract.names import GOOGLE_KEYS_URL, service_host
+from runtime.ports.clock import Clock
+from sandbox.cloud_run.factory import Surroundings, declared_indexes
+from sandbox.cloud_run.front import CloudRun, Options
+from sandbox.cloud_run.logs import LogSink
+from sandbox.engine.deployment import Deployment
+from sandbox.engine.embedded import realise
+from sandbox.engine.registration import Mutate, unchanged
+from sandbox.identity.server import IdentityService
+from sandbox.local_keys import API_KEY_NAME, LocalKeys, local_keys
+from sandbox.network import Hosts
+from sandbox.pubsub.server import PubSub
+from sandbox.scheduler.server import Scheduler
+from sandbox.sql.postgres import Postgres
+from sandbox.sql.ttl import TtlSweeper
+from sandbox.stack_file import merged, read_stack_file
+
+STACK: Final = "local"
+KEYS_HOST: Final = GOOGLE_KEYS_URL.split("/")[2]
+PLATFORM_HOSTS: Final = "*.run.app"
+POOL_CONNECTIONS: Final = 2
+
+
+class LocalStackFailed(HoldfastError):
+    """The stack could not be brought up; each line names what and why."""
+
+    code = "local_stack_failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalOptions:
+    """How a local stack differs from the one in the stack file.
+
+    Attributes:
+        state_dir: everything that it keeps; one running stack a folder.
+        project_dir: folder of the stack file and of the user's own engines.
+        port: the API's; 0 takes a free one.
+        changes: stack values to change, by full key; a mapping is merged into the structure of its key.
+        mutate: for tests: changes or drops registrations of the program.
+        sink: gets every line that a service writes; None means the log.
+        idle_after: seconds without a request after which an instance goes.
+    """
+
+    state_dir: Path
+    project_dir: Path = field(default_factory=Path.cwd)
+    port: int = 0
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    mutate: Mutate = unchanged
+    sink: LogSink | None = None
+    idle_after: float = 900
+
+
+class LocalStack:
+    """Use as an asynchronous context manager; leaving it ends every process and frees every port.
+
+    Args:
+        options: see LocalOptions.
+        report: gets one short text per step, for people who wait.
+
+    Raises (on entering):
+        DeploymentFailed: the program or its values do not hold.
+        LocalStackFailed: a service does not start.
+        PostgresFailed: no database, or the state folder is in use.
+    """
+
+    def __init__(self, options: LocalOptions, report: Callable[[str], None] | None = None) -> None:
+        self._options = options
+        self._report = report or (lambda _: None)
+        self._clock: Clock = SystemClock()
+        self._open = AsyncExitStack()
+        self.hosts = Hosts()
+
+    keys: LocalKeys
+    deployment: Deployment
+    postgres: Postgres
+    identity: IdentityService
+    cloud_run: CloudRun
+    pubsub: PubSub
+    scheduler: Scheduler
+
+    @property
+    def url(self) -> str:
+        """The API, for people on this machine."""
+        return f"http://127.0.0.1:{self.cloud_run.external.port}"
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self._start()
+        except BaseException:
+            await self._open.aclose()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._open.aclose()
+
+    async def _start(self) -> None:
+        self._report("database, and the program")
+        state = self._options.state_dir
+        self.keys = await asyncio.to_thread(local_keys, state)
+        self.postgres = Postgres(state)
+        self._open.push_async_callback(self.postgres.stop)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.postgres.start())
+            realising = group.create_task(asyncio.to_thread(self._realise))
+        self.deployment = realising.result()
+        await self._start_platform(await self._open_documents())
+        self._report("services")
+        failures = await self.cloud_run.deploy()
+        if failures:
+            raise LocalStackFailed("; ".join(f"{name}: {why}" for name, why in sorted(failures.items())))
+        await self.pubsub.deliver()
+        await self.scheduler.start()
+        self._open.push_async_callback(self.scheduler.stop)
+
+    def _api_service(self) -> str:
+        world = self.deployment.world
+        host = urlsplit(str(self.deployment.outputs["api_address"])).hostname or ""
+        return host.removesuffix(service_host("", world.number, world.region))
+
+    def _realise(self) -> Deployment:
+        values = read_stack_file(self._options.project_dir / f"Pulumi.{STACK}.yaml")
+        own = {
+            "holdfast:signing_public_key": self.keys.signing_public_key,
+            "holdfast:api": {"key_hashes": {API_KEY_NAME: self.keys.api_key_hash}},
+        }
+        return realise(
+            merged(merged(values, own), self._options.changes),
+            {"holdfast:signing_key": self.keys.signing_key},
+            stack=STACK,
+            world_dir=self._options.state_dir,
+            mutate=self._options.mutate,
+        )
+
+    async def _open_documents(self) -> PostgresDocuments:
+        pool = await open_pool(self.postgres.dsn, size=POOL_CONNECTIONS)
+        documents = PostgresDocuments(pool)
+        self._open.push_async_callback(documents.close)
+        await create_schema(pool, indexes=declared_indexes(self.deployment.world))
+        return documents
+
+    async def _start_platform(self, documents: PostgresDocuments) -> None:
+        world, clock, options = self.deployment.world, self._clock, self._options
+        self.identity = IdentityService(world, clock)
+        self._open.push_async_callback(self.identity.stop)
+        await self.identity.start()
+        self.hosts.add(KEYS_HOST, self.identity.keys_address)
+        self.pubsub = PubSub(world, self.identity, self.hosts, clock, options.state_dir / "pubsub")
+        self._open.push_async_callback(self.pubsub.stop)
+        await self.pubsub.start()
+        self.cloud_run = CloudRun(
+            world,
+            self.identity,
+            clock,
+            surroundings=Surroundings(
+                hosts=Hosts(dict(self.hosts.table)),
+                postgres_dsn=self.postgres.dsn,
+                pubsub_port=self.pubsub.address.port,
+                code_paths=(str(options.project_dir.resolve()),),
+            ),
+            options=Options(external_port=options.port, public=self._api_service(), idle_after=options.idle_after),
+            sink=options.sink,
+        )
+        self._open.push_async_callback(self.cloud_run.stop)
+        await self.cloud_run.start()
+        self.hosts.add(PLATFORM_HOSTS, self.cloud_run.internal)
+        self.scheduler = Scheduler(world, self.identity, self.hosts, clock)
+        ttl = TtlSweeper(world, documents, clock)
+        self._open.push_async_callback(ttl.stop)
+        await ttl.start()

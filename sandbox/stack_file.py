@@ -1,0 +1,50 @@
+"""The values of a stack file, as the real engine hands them to a program."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from runtime.contract.errors import HoldfastError
+
+
+class StackFileUnusable(HoldfastError):
+    """A stack file that cannot be read."""
+
+    code = "stack_file_unusable"
+
+
+def read_stack_file(path: Path) -> dict[str, str]:
+    """Full key -> value; structures as JSON text. Secrets are not in it: they are given beside the file.
+
+    Raises:
+        StackFileUnusable
+    """
+    try:
+        body = yaml.safe_load(path.read_text())
+    except (OSError, yaml.YAMLError) as error:
+        raise StackFileUnusable(f"{path}: {error}") from error
+    values = body.get("config") if isinstance(body, Mapping) else None
+    if not isinstance(values, Mapping):
+        raise StackFileUnusable(f"{path}: has no `config:` with the stack's values")
+    return {str(key): config_text(value) for key, value in values.items()}
+
+
+def config_text(value: Any) -> str:
+    """A value as the engine passes it: texts as they are, everything else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def merged(base: Mapping[str, str], changes: Mapping[str, Any]) -> dict[str, str]:
+    """Values with changes: a mapping is merged into the structure of its key, anything else replaces."""
+    result = dict(base)
+    for key, change in changes.items():
+        if isinstance(change, Mapping) and key in result:
+            result[key] = json.dumps({**json.loads(result[key]), **change})
+        else:
+            result[key] = config_text(change)
+    return result
