@@ -144,19 +144,19 @@ def _variables(
 
 
 def confirmed_address(service: gcp.cloudrunv2.Service, expected: str) -> pulumi.Output[str]:
-    """The service's deterministic address, once the platform has confirmed it.
+    """The service's deterministic address, once the platform serves it; see `confirmed`."""
+    return service.urls.apply(lambda urls: confirmed(urls, expected))
+
+
+def confirmed(served: Sequence[str], expected: str) -> str:
+    """The expected address, where the platform serves it or does not say.
 
     Raises:
-        RunError: in the output: the platform serves other addresses, which a wrong project number would explain.
+        RunError: the platform serves other addresses, which a wrong project number would explain.
     """
-
-    def confirm(urls: Sequence[str]) -> str:
-        if urls and expected not in urls:
-            served = ", ".join(urls)
-            raise pulumi.RunError(
-                f"{expected} is not among the service's addresses ({served}), so nothing would reach it; "
-                "compare holdfast:project_number with `gcloud projects describe PROJECT`"
-            )
-        return expected
-
-    return service.urls.apply(confirm)
+    if served and expected not in served:
+        raise pulumi.RunError(
+            f"{expected} is not among the service's addresses ({', '.join(served)}), so nothing would reach it; "
+            "compare holdfast:project_number with `gcloud projects describe PROJECT`"
+        )
+    return expected

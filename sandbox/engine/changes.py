@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from graphlib import TopologicalSorter
 
+from sandbox.engine.deployment import DeploymentFailed
 from sandbox.engine.ignored import with_ignored
 from sandbox.engine.registration import Registration
 from sandbox.provider import provider
@@ -66,12 +67,12 @@ class Changes:
         """What the last world has and this one lacks, dependents first.
 
         Raises:
-            ProviderRefused: some of them may not be deleted; the message names each.
+            DeploymentFailed: some of them may not be deleted; a line for each.
         """
         gone = [old for old in self.before if self.now.find(old.type, old.name) is None]
         refused = [f"{old.urn} is no longer declared, but {refusal}" for old in gone if (refusal := _refusal(old))]
         if refused:
-            raise ProviderRefused("; ".join(refused))
+            raise DeploymentFailed(refused)
         return _dependents_first(gone)
 
     def _declared(self, registration: Registration) -> provider.Declared:

@@ -13,7 +13,6 @@ from pulumi.errors import RunError
 from pulumi.runtime import run_in_stack, set_all_config
 from pulumi.runtime.settings import Settings, configure
 
-from runtime.contract.errors import HoldfastError
 from sandbox.engine.changes import Changes
 from sandbox.engine.deployment import Deployment, DeploymentFailed
 from sandbox.engine.monitor import EmbeddedLog, EmbeddedMonitor
@@ -69,10 +68,7 @@ def realise(
         error = thread.submit(run).exception()
     if error is not None or monitor.faults or log.errors:
         raise DeploymentFailed(_fault_lines(error, monitor, log)) from error
-    try:
-        deleted = tuple(resource.urn for resource in changes.leftovers())
-    except HoldfastError as refused:
-        raise DeploymentFailed(str(refused).split("; ")) from refused
+    deleted = tuple(resource.urn for resource in changes.leftovers())
     now.save()
     return Deployment(
         outputs=monitor.outputs,

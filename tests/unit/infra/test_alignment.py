@@ -110,8 +110,8 @@ def test_the_contracts_rules_are_all_asked(stack: Plans) -> None:
             {"worker": {"request_timeout_seconds": 3600, "heartbeat_seconds": 300}},
             (
                 "misaligned_stack_value: holdfast:worker.heartbeat_seconds is 300, but a claim must be stale after no "
-                "less than 3 heartbeats, and 15 s after the first is missed (T07: stale after 570, heartbeat 300): a live "
-                "delivery would lose its claim, and its work would be done twice; "
+                "less than 3 heartbeats, and 15 s after the first is missed (T07: stale after 570, heartbeat 300): a "
+                "live delivery would lose its claim, and its work would be done twice; "
                 "holdfast:worker.heartbeat_seconds: 30 would pass"
             ),
         ),
@@ -119,8 +119,8 @@ def test_the_contracts_rules_are_all_asked(stack: Plans) -> None:
             {"api": {"run_retention_seconds": 3600}},
             (
                 "misaligned_stack_value: holdfast:api.run_retention_seconds is 3600, but a run's record must be kept "
-                "for as long as the run may be queued (retention: run retention 3600, max queue age 86400): a record would "
-                "go while its run can still be worked, and the run would be forgotten; "
+                "for as long as the run may be queued (retention: run retention 3600, max queue age 86400): a record "
+                "would go while its run can still be worked, and the run would be forgotten; "
                 "holdfast:api.run_retention_seconds: 86400 would pass"
             ),
         ),
