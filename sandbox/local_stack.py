@@ -116,6 +116,7 @@ class LocalStack:
     async def _start(self) -> None:
         self._report("database, and the program")
         state = self._options.state_dir
+        self._project_dir = await asyncio.to_thread(self._options.project_dir.resolve)
         self.keys = await asyncio.to_thread(local_keys, state)
         self.postgres = Postgres(state)
         self._open.push_async_callback(self.postgres.stop)
@@ -128,7 +129,7 @@ class LocalStack:
         failures = await self.cloud_run.deploy()
         if failures:
             raise LocalStackFailed("; ".join(f"{name}: {why}" for name, why in sorted(failures.items())))
-        await self.pubsub.deliver()
+        # await self.pubsub.deliver()
         await self.scheduler.start()
         self._open.push_async_callback(self.scheduler.stop)
 
@@ -138,7 +139,7 @@ class LocalStack:
         return host.removesuffix(service_host("", world.number, world.region))
 
     def _realise(self) -> Deployment:
-        values = read_stack_file(self._options.project_dir / f"Pulumi.{STACK}.yaml")
+        values = read_stack_file(self._project_dir / f"Pulumi.{STACK}.yaml")
         own = {
             "holdfast:signing_public_key": self.keys.signing_public_key,
             "holdfast:api": {"key_hashes": {API_KEY_NAME: self.keys.api_key_hash}},
@@ -175,7 +176,7 @@ class LocalStack:
                 hosts=Hosts(dict(self.hosts.table)),
                 postgres_dsn=self.postgres.dsn,
                 pubsub_port=self.pubsub.address.port,
-                code_paths=(str(options.project_dir.resolve()),),
+                code_paths=(str(self._project_dir),),
             ),
             options=Options(external_port=options.port, public=self._api_service(), idle_after=options.idle_after),
             sink=options.sink,
