@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -102,3 +103,8 @@ def fitting(holds: Callable[[str], bool]) -> BeforeValidator:
         return value
 
     return BeforeValidator(check)
+
+
+def shaped(pattern: re.Pattern[str]) -> BeforeValidator:
+    """Accepts a text that has the form of `pattern` as a whole."""
+    return fitting(lambda value: pattern.fullmatch(value) is not None)

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 from pydantic import BaseModel, ConfigDict
 
-from infra.fields import Count, Explanation, Seconds, explained, fitting, ranged
+from infra.fields import Count, Explanation, Seconds, explained, ranged, shaped
 from runtime.contract import limits
 from runtime.contract.settings.words import PushAuth
 
@@ -24,6 +24,10 @@ _AUTH: Final = Explanation(
     "the invoker check and the worker would not agree on who checks a push token",
     "platform",
 )
+
+
+Cpu = Annotated[str, shaped(_CPU)]
+Memory = Annotated[str, shaped(_MEMORY)]
 
 
 class Section(BaseModel):
@@ -46,12 +50,7 @@ class WorkerPlan(Section):
     heartbeat: Seconds = ranged("heartbeat_seconds", 5, 600, 30, "a live claim would look dead, or a dead one alive")
     """How often a claim is renewed."""
     stale_after: Seconds | None = ranged(
-        "stale_after_seconds",
-        30,
-        3600,
-        None,
-        "a crashed delivery would be taken over too early or too late",
-        passing=180,
+        "stale_after_seconds", 30, 3600, None, "a dead delivery would be taken over too early or late", passing=180
     )
     """Age of the last heartbeat at which a claim may be taken over; absent: derived."""
     max_attempts: Count = ranged("max_attempts", 1, 100, 3, "a message would never be worked, or never given up")
@@ -85,8 +84,10 @@ class WorkerPlan(Section):
     """How long known signing keys are used beyond their hour while new ones cannot be fetched."""
     push_auth: PushAuth = explained(_AUTH, PushAuth.PLATFORM)
     """Who checks push tokens; the service's invoker check follows from it."""
-    cpu: Annotated[str, fitting(lambda value: _CPU.fullmatch(value) is not None)] = explained(_CPU_RULE, "1")
-    memory: Annotated[str, fitting(lambda value: _MEMORY.fullmatch(value) is not None)] = explained(_MEMORY_RULE, "1Gi")
+    cpu: Cpu = explained(_CPU_RULE, "1")
+    """CPUs of one instance."""
+    memory: Memory = explained(_MEMORY_RULE, "1Gi")
+    """Memory limit of one instance, the processes of its engines included."""
 
 
 class ApiPlan(Section):
@@ -107,8 +108,8 @@ class ApiPlan(Section):
     min_instances: Count = ranged("min_instances", 0, 1000, 0, _INSTANCES)
     """Instances that are always there; 0 scales to zero."""
     key_hashes: Mapping[
-        Annotated[str, fitting(lambda value: _CALLER.fullmatch(value) is not None)],
-        Annotated[str, fitting(lambda value: _DIGEST.fullmatch(value) is not None)],
+        Annotated[str, shaped(_CALLER)],
+        Annotated[str, shaped(_DIGEST)],
     ] = explained(
         Explanation(
             "must map lower case names to the 64 hexadecimal digits of each key's SHA-256",
@@ -119,7 +120,7 @@ class ApiPlan(Section):
         {},
     )
     """Name of a caller -> SHA-256 of its key; empty: nobody may call."""
-    cpu: Annotated[str, fitting(lambda value: _CPU.fullmatch(value) is not None)] = explained(_CPU_RULE, "1")
-    memory: Annotated[str, fitting(lambda value: _MEMORY.fullmatch(value) is not None)] = explained(
-        _MEMORY_RULE, "512Mi"
-    )
+    cpu: Cpu = explained(_CPU_RULE, "1")
+    """CPUs of one instance."""
+    memory: Memory = explained(_MEMORY_RULE, "512Mi")
+    """Memory limit of one instance."""

@@ -11,7 +11,7 @@ from typing import Annotated, Final
 
 from pydantic import BeforeValidator, ConfigDict, Field
 
-from infra.fields import Explanation, Flag, explained, fitting
+from infra.fields import Explanation, Flag, explained, fitting, shaped
 from infra.naming import PREFIX_MAX, Names
 from infra.sections import ApiPlan, Section, WorkerPlan
 from runtime.contract.settings import job_keys, rules
@@ -43,7 +43,7 @@ def _with_flow(value: object) -> object:
     given = value if isinstance(value, Mapping) else {"": ""}
     listed = ",".join([*DEFAULT_ENGINES, *(f"{name}={place}" for name, place in given.items())])
     engines = parse_engines(listed)
-    if engines is None:
+    if engines is None or len(engines) != len(DEFAULT_ENGINES) + len(given):
         raise ValueError("does not fit")
     return dict(engines)
 
@@ -66,19 +66,19 @@ class StackSettings(Section):
         Explanation(rules.PROJECT_RULE, "every full name and e-mail would be wrong", "my-project"), alias="gcp:project"
     )
     """`gcp:project`: id of the project that everything is in."""
-    region: Annotated[str, fitting(lambda value: _REGION.fullmatch(value) is not None)] = explained(
+    region: Annotated[str, shaped(_REGION)] = explained(
         Explanation("must be a region, like europe-west1", "addresses would be wrong", "europe-west1"),
         alias="gcp:region",
     )
     """`gcp:region`: the one region."""
-    project_number: Annotated[str, fitting(lambda value: _NUMBER.fullmatch(value) is not None)] = explained(
+    project_number: Annotated[str, shaped(_NUMBER)] = explained(
         Explanation(
             "must be the project's number, digits only (`gcloud projects describe PROJECT`)",
             "addresses and the grants of Google's own agents would be wrong, so that nothing is delivered",
             '"123456789012"',
         )
     )
-    image: Annotated[str, fitting(lambda value: _IMAGE.fullmatch(value) is not None)] = explained(
+    image: Annotated[str, shaped(_IMAGE)] = explained(
         Explanation(
             "must name the image by digest, NAME@sha256:DIGEST",
             "a tag can move, and a deployment would not notice that it has",
@@ -98,7 +98,7 @@ class StackSettings(Section):
         Explanation(rules.KEY_ID_RULE, "jobs would be refused", DEFAULT_KEY_ID), DEFAULT_KEY_ID
     )
     """Id of both."""
-    name_prefix: Annotated[str, fitting(lambda value: _PREFIX.fullmatch(value) is not None)] = explained(
+    name_prefix: Annotated[str, shaped(_PREFIX)] = explained(
         Explanation(
             f"must be 2 to {PREFIX_MAX} lower case letters, digits or hyphens, starting with a letter",
             "names would be longer than Google allows",

@@ -53,8 +53,8 @@ def realise(
     """
     number, region = config.get("holdfast:project_number", ""), config.get("gcp:region", "")
     now = World(config.get("gcp:project", ""), number, region, world_dir)
-    last = before or World.load(world_dir) or World(now.project, number, region, world_dir)
-    changes = Changes(before=last, now=now)
+    last = World.load(world_dir) if before is None else before
+    changes = Changes(before=World(now.project, number, region, world_dir) if last is None else last, now=now)
     log = EmbeddedLog()
     monitor = EmbeddedMonitor(stack, project, changes, mutate)
 

@@ -81,6 +81,7 @@ FAULTY: list[tuple[str, Any, str, str]] = [
     ("workloads", ["sorting"], "holdfast:workloads", '["sorting"]'),
     ("workloads", "execution", "holdfast:workloads", "'execution'"),
     ("engines", {"flow": "a:b"}, "holdfast:engines", '{"flow": "a:b"}'),
+    ("engines", {"a=x:y,d": "e:f"}, "holdfast:engines", '{"a=x:y,d": "e:f"}'),
     ("engines", {"report": "acme.reports"}, "holdfast:engines", '{"report": "acme.reports"}'),
     ("worker", [540], "holdfast:worker", "[540]"),
     ("worker", "{", "holdfast:worker", "'{'"),

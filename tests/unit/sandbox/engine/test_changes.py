@@ -8,7 +8,7 @@ import pulumi
 import pulumi_gcp as gcp
 
 from sandbox.engine.registration import make_urn
-from sandbox.world import SUBSCRIPTION, TOPIC
+from sandbox.world import SUBSCRIPTION, TOPIC, World
 from tests.support.programs import TOPIC_URN, Pipe, lines_of, nothing, one_topic, run, two_pipes
 
 
@@ -150,3 +150,11 @@ def test_ignored_changes_are_ignored(tmp_path: Path) -> None:
     resource = second.world.find(TOPIC, "jobs")
     assert resource is not None
     assert resource.inputs["labels"] == {"by": "one"}
+
+
+def test_the_world_that_the_caller_has_counts_more_than_the_saved_one(tmp_path: Path) -> None:
+    run(one_topic, tmp_path)
+    empty = World("p-test", "123456789012", "europe-west1", tmp_path)
+
+    assert run(one_topic, tmp_path, before=empty).created == (TOPIC_URN,)
+    assert len(empty) == 0
