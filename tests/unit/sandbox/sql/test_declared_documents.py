@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -34,21 +35,24 @@ async def test_a_caller_with_grant_and_database_reaches_the_store() -> None:
     await store.close()
 
 
-@pytest.mark.parametrize("call", ["get", "commit", "query"])
-async def test_without_the_grant_nothing_is_read_or_written_and_the_grant_is_named(call: str) -> None:
+CALLS: dict[str, Callable[[DeclaredDocuments], Awaitable[object]]] = {
+    "get": lambda store: store.get(KEY),
+    "commit": lambda store: store.commit([Create(KEY, {})]),
+    "query": lambda store: store.query(Query("runs")),
+}
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+async def test_without_the_grant_nothing_is_read_or_written_and_the_grant_is_named(
+    call: Callable[[DeclaredDocuments], Awaitable[object]],
+) -> None:
     inner = MemoryDocuments(ManualClock())
     with capture_logs() as logs:
         access = StoreAccess.declared(world(role="roles/viewer"), ACCOUNT)
         store = DeclaredDocuments(inner, "(default)", access)
     named = f"missing grant: roles/datastore.user on project p for serviceAccount:{ACCOUNT}"
     with pytest.raises(StoreMisconfigured, match=named):
-        match call:
-            case "get":
-                await store.get(KEY)
-            case "commit":
-                await store.commit([Create(KEY, {})])
-            case _:
-                await store.query(Query("runs"))
+        await call(store)
     assert await inner.get(KEY) is None
     assert [(row["event"], row["detail"]) for row in logs] == [("grant_missing", named)]
 
