@@ -22,16 +22,27 @@ DRAIN_WORK_SECONDS: Final = 8.0
 """Time for work in flight to finish or be released after SIGTERM; the platform kills after 10."""
 DRAIN_CONNECTIONS_SECONDS: Final = 1.0
 """Time for connections to close after the work is done."""
+LINGER_SECONDS: Final = 1.0
+"""How long the rest of a body is still taken, and thrown away, once its request was refused: so the caller reads the
+answer where it can, and one that is gone or never stops holds nothing for longer."""
 
 log = structlog.get_logger()
 
 
-def package_version() -> str:
-    """The installed version, or `0` in an image that carries the sources alone."""
+def _installed_version() -> str:
     try:
         return version("holdfast")
     except PackageNotFoundError:
         return "0"
+
+
+_VERSION: Final = _installed_version()
+"""Read at import: no file is read while a loop runs."""
+
+
+def package_version() -> str:
+    """The installed version, or `0` in an image that carries the sources alone."""
+    return _VERSION
 
 
 class Phase(StrEnum):
@@ -129,13 +140,7 @@ async def serve(
         listener: a bound socket to serve on instead.
         on_bound: called once the process serves.
     """
-    runner = web.AppRunner(
-        app,
-        access_log=None,
-        handler_cancellation=False,
-        auto_decompress=False,  # no role takes compressed bodies, and an inflated one passes every limit on its way
-        shutdown_timeout=DRAIN_CONNECTIONS_SECONDS,
-    )
+    runner = _runner(app)
     with _signals() as stop:
         stopping = asyncio.create_task(stop.wait(), name="wait for a signal")
         try:
@@ -160,6 +165,17 @@ async def serve(
             await asyncio.wait({stopping})
             await runner.cleanup()
             log.info("stopped")
+
+
+def _runner(app: web.Application) -> web.AppRunner:
+    return web.AppRunner(
+        app,
+        access_log=None,
+        handler_cancellation=False,
+        lingering_time=LINGER_SECONDS,
+        auto_decompress=False,  # no role takes compressed bodies, and an inflated one passes every limit on its way
+        shutdown_timeout=DRAIN_CONNECTIONS_SECONDS,
+    )
 
 
 @contextlib.contextmanager
