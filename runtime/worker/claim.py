@@ -15,6 +15,7 @@ import structlog
 from runtime.contract.dead_letter import message_key
 from runtime.contract.limits import SETTLE_BUDGET
 from runtime.contract.outcomes import Outcome, outcome
+from runtime.contract.states import FailureClass
 from runtime.ports.documents import (
     Create,
     Document,
@@ -169,7 +170,7 @@ class Claims:
             token=bid.token,
             attempts=before.attempts + 1,
             outcome_code="",
-            last_code="claim_lost" if stale else before.outcome_code,
+            failure_class=str(FailureClass.DISPATCH_ERROR) if stale else before.failure_class,
             claimed_at_ms=now,
             heartbeat_at_ms=now,
         )

@@ -47,7 +47,8 @@ class ClaimRecord:
         claimed_at_ms: owner's wall clock when it was taken; for people, never compared.
         heartbeat_at_ms: the same, at the last write.
         outcome_code: reason of a release or a dead letter; "" while in progress and when completed.
-        last_code: reason for which the attempt before this one ended; "" for the first.
+        failure_class: why the last attempt that ended did not succeed, kept while the next one works; "" where none
+            has ended.
     """
 
     message_id: str
@@ -61,7 +62,7 @@ class ClaimRecord:
     claimed_at_ms: int
     heartbeat_at_ms: int
     outcome_code: str = ""
-    last_code: str = ""
+    failure_class: str = ""
 
     @property
     def counted(self) -> int:
@@ -89,7 +90,7 @@ class ClaimRecord:
             claimed_at_ms=_count(data, "claimed_at_ms"),
             heartbeat_at_ms=_count(data, "heartbeat_at_ms"),
             outcome_code=_text(data, "outcome_code"),
-            last_code=_text(data, "last_code"),
+            failure_class=_text(data, "failure_class"),
         )
 
 

@@ -21,6 +21,7 @@ from runtime.worker.claim_record import ClaimState
 from runtime.worker.deps import WorkerDeps
 from runtime.worker.guard import STORE_CALL, Guard, Settlement
 from runtime.worker.work import Worked
+from runtime.worker.workload import Ended
 
 EXHAUSTED: Final = frozenset({"max_delivery_attempts_exceeded", "broker_attempts_exhausted"})
 """Reasons that say nothing about the message itself: the true cause is that of its last attempt."""
@@ -63,7 +64,7 @@ async def bury(
         return outcome("claim_lost")
     if not await _record(deps, letter, payload, within):
         unrecorded = outcome("dead_letter_unrecorded")
-        await guard.settle(ClaimState.RELEASED, unrecorded.code, within=within)
+        await guard.settle(ClaimState.RELEASED, unrecorded.code, within=within, failure_class=letter.last_failure_class)
         return unrecorded
     if worked.job is not None and guard.ours:
         try:
@@ -76,7 +77,10 @@ async def bury(
                 )
         except Exception as error:  # noqa: BLE001 - the letter is written; the broker's own dead letter ends the run too
             log.warning("terminal_state_unrecorded", run_id=letter.run_id, error=str(error), kind=type(error).__name__)
-    if await guard.settle(ClaimState.DEAD_LETTERED, reason.code, within=within) is Settlement.LOST:
+    settlement = await guard.settle(
+        ClaimState.DEAD_LETTERED, reason.code, within=within, failure_class=letter.failure_class
+    )
+    if settlement is Settlement.LOST:
         return outcome("claim_lost")
     deps.metrics.dead_letters.labels(source=letter.source, failure_class=str(letter.failure_class)).inc()
     log.error(
@@ -99,12 +103,11 @@ def _letter(
     decoded = decode_base64(message.data_encoded)
     payload = message.data_encoded.encode() if decoded is None else decoded
     kept = len(payload) <= DEAD_LETTER_PAYLOAD_BYTES
-    exhausted = reason.code in EXHAUSTED
     now = deps.clock.now()
     letter = DeadLetter(
         source=str(deps.settings.workload),
-        failure_class=FailureClass.RETRY_EXHAUSTED if exhausted else FailureClass.MALFORMED_MESSAGE,
-        last_failure_class=_true_cause(guard, worked, reason) if exhausted else worked.ended.failure_class,
+        failure_class=FailureClass.RETRY_EXHAUSTED if reason.code in EXHAUSTED else FailureClass.MALFORMED_MESSAGE,
+        last_failure_class=_last_cause(guard, worked, reason),
         run_id=worked.facts.run_id,
         job_id=worked.facts.job_id,
         app_id=worked.facts.app_id,
@@ -127,11 +130,19 @@ def _letter(
     return letter, {"data": payload, "encoding": encoding, TTL_FIELD: now + LETTER_RETENTION} if kept else None
 
 
-def _true_cause(guard: Guard, worked: Worked, reason: Outcome) -> FailureClass | None:
-    """Class of the last attempt that worked: this one at the broker's limit, the one before at the ceiling."""
+def cause_of(ended: Ended) -> FailureClass:
+    """Why an attempt that is to be repeated did not succeed."""
+    return ended.failure_class or CAUSES.get(ended.code, FailureClass.DISPATCH_ERROR)
+
+
+def _last_cause(guard: Guard, worked: Worked, reason: Outcome) -> FailureClass | None:
+    """Class of the last attempt that worked: this one, but at the ceiling the one before."""
     if reason.code == "broker_attempts_exhausted":
-        return worked.ended.failure_class or CAUSES.get(worked.ended.code, FailureClass.DISPATCH_ERROR)
-    return CAUSES.get(guard.record.last_code, FailureClass.DISPATCH_ERROR)
+        return cause_of(worked.ended)
+    if reason.code == "max_delivery_attempts_exceeded":
+        known = guard.record.failure_class
+        return FailureClass(known) if known in set(FailureClass) else FailureClass.DISPATCH_ERROR
+    return worked.ended.failure_class
 
 
 async def _record(deps: WorkerDeps, letter: DeadLetter, payload: dict[str, object] | None, within: float) -> bool:

@@ -12,6 +12,7 @@ from typing import Any, Final, Self
 import structlog
 
 from runtime.contract.settings.worker import WorkerSettings
+from runtime.contract.states import FailureClass
 from runtime.execution.tasks import end
 from runtime.observability.metrics import Metrics
 from runtime.ports.clock import Clock
@@ -114,7 +115,15 @@ class Guard:
         """Whether an effect may still be made in the name of this claim."""
         return not self.lost.is_set() and self.seconds_safe > 0
 
-    async def settle(self, state: ClaimState, code: str, *, within: float, excused: bool = False) -> Settlement:
+    async def settle(
+        self,
+        state: ClaimState,
+        code: str,
+        *,
+        within: float,
+        excused: bool = False,
+        failure_class: FailureClass | None = None,
+    ) -> Settlement:
         """Ends the ownership: the last write of this delivery, tried until it is confirmed or the time is over.
 
         Args:
@@ -122,13 +131,18 @@ class Guard:
             code: why; "" for COMPLETED.
             within: seconds for all tries.
             excused: the attempt does not count.
+            failure_class: why it did not succeed; None where it did.
         """
         await self._stop_beating()
         if not self.ours:
             self._closed = True
             return Settlement.LOST
         self._last_word = replace(
-            self.record, state=state, outcome_code=code, excused=self.record.excused + (1 if excused else 0)
+            self.record,
+            state=state,
+            outcome_code=code,
+            excused=self.record.excused + (1 if excused else 0),
+            failure_class=str(failure_class or ""),
         )
         try:
             async with self._tools.clock.timeout(within):
@@ -155,7 +169,12 @@ class Guard:
             if self.lost.is_set():
                 return
             # A settlement that was interrupted may be in the store: the same word again, never another one.
-            word = self._last_word or replace(self.record, state=ClaimState.RELEASED, outcome_code=DROPPED)
+            word = self._last_word or replace(
+                self.record,
+                state=ClaimState.RELEASED,
+                outcome_code=DROPPED,
+                failure_class=str(FailureClass.DISPATCH_ERROR),
+            )
             async with self._tools.clock.timeout(DROP_SECONDS):
                 await self._write_until_clear(word)
             log.warning("claim_released", code=word.outcome_code, attempts=word.attempts)

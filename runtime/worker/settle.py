@@ -9,7 +9,7 @@ import structlog
 from runtime.contract.envelope import PushEnvelope
 from runtime.contract.outcomes import Outcome, Verdict, outcome
 from runtime.worker.claim_record import ClaimState
-from runtime.worker.dead_letter import bury
+from runtime.worker.dead_letter import bury, cause_of
 from runtime.worker.deps import WorkerDeps
 from runtime.worker.guard import Guard, Settlement
 from runtime.worker.work import Worked
@@ -39,6 +39,7 @@ async def settle(deps: WorkerDeps, guard: Guard, message: PushEnvelope, worked: 
         "" if done else decided.code,
         within=within,
         excused=decided.excused,
+        failure_class=None if done else cause_of(worked.ended),
     )
     if settlement is Settlement.LOST:
         return outcome("claim_lost")

@@ -21,7 +21,7 @@ from runtime.worker.delivery import deliver
 from runtime.worker.deps import WorkerDeps
 from runtime.worker.guard import ClaimTools
 from runtime.worker.request import PushRequest
-from runtime.worker.workload import Ended, JobFacts, UnusableMessage
+from runtime.worker.workload import Ended, JobFacts, UnusableMessage, Workload
 from tests.support.claims import SUBSCRIPTION, ClaimsBench
 from tests.support.push_tokens import PushIdentity
 
@@ -111,15 +111,15 @@ class ScriptedJob:
 
 
 class DeliveryBench(ClaimsBench):
-    """One store, one push identity, one workload for all processes."""
+    """One store, one push identity, one workload for every process that is not given another."""
 
     def __init__(self, clock: ManualClock, **changes: Any) -> None:
         super().__init__(clock, **changes)
         self.identity = PushIdentity(clock)
         self.workload = ScriptedWorkload()
 
-    def worker(self, store: Documents | None = None) -> Worker:
-        return Worker(self, store or self.store)
+    def worker(self, store: Documents | None = None, workload: Workload | None = None) -> Worker:
+        return Worker(self, store or self.store, workload or self.workload)
 
     async def letters(self) -> list[dict[str, object]]:
         return [dict(one.data) for one in await self.memory.query(Query(DEAD_LETTERS))]
@@ -131,7 +131,7 @@ class DeliveryBench(ClaimsBench):
 class Worker:
     """One process, with its own way to the store."""
 
-    def __init__(self, bench: DeliveryBench, store: Documents) -> None:
+    def __init__(self, bench: DeliveryBench, store: Documents, workload: Workload) -> None:
         self.bench = bench
         self.metrics = Metrics()
         self.lifecycle = Lifecycle(bench.clock)
@@ -140,7 +140,7 @@ class Worker:
             settings=bench.settings,
             documents=store,
             push_verifier=bench.identity.verifier(bench.settings),
-            workload=bench.workload,
+            workload=workload,
             clock=bench.clock,
             lifecycle=self.lifecycle,
             metrics=self.metrics,

@@ -14,7 +14,6 @@ import aiohttp
 from runtime.contract.envelope import DispatchMessage, EnvelopeError, PushEnvelope, decode_data, parse_dispatch
 from runtime.contract.errors import HoldfastError
 from runtime.contract.settings.engines import BUILT_IN
-from runtime.contract.settings.job_keys import decode_pem
 from runtime.contract.settings.worker import WorkerSettings
 from runtime.contract.states import FailureClass
 from runtime.execution.attempt import AttemptTools, run_attempt
@@ -26,6 +25,7 @@ from runtime.execution.outcome import AttemptKind
 from runtime.execution.process.starter import ProcessStarter
 from runtime.execution.registry import Engines, EngineTools
 from runtime.identity.job_token import JobClaims, JobRefused, JobVerifier
+from runtime.identity.keys import pem_of_environment
 from runtime.observability.metrics import Metrics
 from runtime.ports.clock import Clock
 from runtime.server import package_version
@@ -174,7 +174,8 @@ async def open_execution(
         UnusableKey: of BACKEND_PUB.
         ProcessUnavailable: no process can be started to look.
     """
-    starter = ProcessStarter(clock, alive=metrics.isolated_processes)
+    # In a thread: it looks along the module search path.
+    starter = await asyncio.to_thread(ProcessStarter, clock, alive=metrics.isolated_processes)
     engines = Engines(settings.engines, EngineTools(clock=clock, starter=starter))
     if any(place != BUILT_IN for place in settings.engines.values()):
         await starter.start()
@@ -196,7 +197,7 @@ async def open_execution(
         batch=BatchRules(interval=settings.batch_interval, size=settings.batch_size),
         meters=metrics,
     )
-    verifier = JobVerifier(decode_pem(settings.backend_pub) or "", settings.backend_kid)
+    verifier = JobVerifier(pem_of_environment(settings.backend_pub), settings.backend_kid)
     return ExecutionWorkload(verifier, tools, settings.run_timeout, starter.stop)
 
 

@@ -8,6 +8,7 @@ from structlog.testing import capture_logs
 
 from runtime.adapters.clock import ManualClock
 from tests.support.claims import ClaimsBench
+from tests.support.deliveries import DeliveryBench
 
 
 @pytest.fixture
@@ -18,6 +19,11 @@ def clock() -> ManualClock:
 @pytest.fixture
 def bench(clock: ManualClock) -> ClaimsBench:
     return ClaimsBench(clock)
+
+
+@pytest.fixture
+def deliveries(clock: ManualClock) -> DeliveryBench:
+    return DeliveryBench(clock)
 
 
 @pytest.fixture(autouse=True)

@@ -30,7 +30,7 @@ async def test_a_message_that_nobody_has_seen_is_claimed_with_one_write(bench: C
     assert dict(document.data) == {
         "schema": 1, "message_id": "1001", "subscription": SUBSCRIPTION, "workload": "execution",
         "state": "in_progress", "owner": "rev-1/x", "token": guard.record.token, "attempts": 1, "excused": 0,
-        "claimed_at_ms": 1767225600000, "heartbeat_at_ms": 1767225600000, "outcome_code": "", "last_code": "",
+        "claimed_at_ms": 1767225600000, "heartbeat_at_ms": 1767225600000, "outcome_code": "", "failure_class": "",
         TTL_FIELD: datetime(2026, 1, 2, tzinfo=UTC),
     }  # fmt: skip
 
@@ -44,7 +44,7 @@ async def test_a_released_message_is_taken_at_once_and_counted(bench: ClaimsBenc
     await settle(bench, ClaimState.RELEASED, "execution_failed")
     process = bench.process("b")
     guard = await process.own()
-    assert (guard.record.attempts, guard.record.excused, guard.record.last_code) == (2, 0, "execution_failed")
+    assert (guard.record.attempts, guard.record.excused) == (2, 0)
     assert guard.record.outcome_code == "", "a running claim has no outcome"
     assert process.sample("claim_takeovers_total") == 0, "a released claim is nobody's to take over from"
 
@@ -61,7 +61,7 @@ async def test_a_stale_owner_is_replaced_and_counted(bench: ClaimsBench, clock: 
     await clock.advance(180)
     process = bench.process("b")
     guard = await process.own()
-    assert (guard.record.attempts, guard.record.last_code) == (2, "claim_lost")
+    assert (guard.record.attempts, guard.record.failure_class) == (2, "dispatch_error")
     assert guard.record.token != dead.record.token
     assert process.sample("claim_takeovers_total") == 1
 

@@ -21,11 +21,6 @@ from tests.support.deliveries import DeliveryBench, completed, envelope
 from tests.support.faulty_documents import Fault
 
 
-@pytest.fixture
-def deliveries(clock: ManualClock) -> DeliveryBench:
-    return DeliveryBench(clock)
-
-
 def ends(code: str, error: str = "") -> Callable[[asyncio.Event], Awaitable[Ended]]:
     async def run(_stop: asyncio.Event) -> Ended:
         return Ended(code, error)
