@@ -12,6 +12,7 @@ from typing import Any
 import aiohttp
 
 from runtime.adapters.clock import SystemClock
+from runtime.ports.clock import Clock
 from sandbox.cloud_run.factory import Surroundings
 from sandbox.cloud_run.front import CloudRun, Options
 from sandbox.cloud_run.logs import LogLine
@@ -124,8 +125,9 @@ async def front(
     surroundings: Surroundings | None = None,
     launcher: Launcher | None = None,
     check: bool = True,
+    clock: Clock | None = None,
 ) -> AsyncIterator[Front]:
-    clock = SystemClock()
+    clock = clock or SystemClock()
     identity = IdentityService(world, clock)
     lines: list[LogLine] = []
     cloud_run = CloudRun(

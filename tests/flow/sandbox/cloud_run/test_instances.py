@@ -5,15 +5,20 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from collections.abc import Coroutine
 from pathlib import Path
+from typing import Any, TypeVar
 
 import pytest
 
+from runtime.adapters.clock import ManualClock
 from sandbox.cloud_run.front import Options
 from sandbox.world import SECRET_VERSION, Resource
 from tests.support.cloud_run import Front, account, front, grant, new_world, service
 from tests.support.processes import command_lines, gone
 from tests.support.waiting import until
+
+T = TypeVar("T")
 
 
 async def test_an_instance_sees_the_declared_environment_and_nothing_else() -> None:
@@ -180,6 +185,25 @@ async def test_a_process_that_a_crashed_instance_had_started_goes_with_it() -> N
         os.kill(it.pid("api"), signal.SIGKILL)
         await until(lambda: it.cloud_run.instances("api") == [])
         await until(lambda: not command_lines("grandchild-of-crash"))
+
+
+async def test_a_process_that_does_not_end_when_told_is_killed_after_ten_seconds() -> None:
+    world, clock = new_world(), ManualClock()
+    world.put(service("api", env={"STUBBORN": "1"}))
+    async with front(world, check=False, clock=clock) as it:
+        pid = (await _while_time_passes(clock, it.json("api")))["pid"]
+        told_at = clock.monotonic()
+        await _while_time_passes(clock, it.cloud_run.stop())
+        assert await asyncio.to_thread(gone, pid)
+        assert clock.monotonic() - told_at >= 10
+
+
+async def _while_time_passes(clock: ManualClock, work: Coroutine[Any, Any, T]) -> T:
+    task = asyncio.create_task(work)
+    while not task.done():
+        await clock.advance(0.05)
+        await asyncio.sleep(0.001)
+    return await task
 
 
 @pytest.mark.parametrize("probe", ["livenessProbe", "readinessProbe"])
