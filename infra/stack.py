@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import pulumi
 
@@ -17,8 +18,27 @@ from infra.components.signing_key import SigningKey, SigningKeyArgs
 from infra.components.state_store import StateStore, StateStoreArgs
 from infra.roles import api_settings, worker_settings
 from infra.settings import StackSettings
+from runtime.contract.alignment import Alignment
 from runtime.contract.settings.words import Workload
+from runtime.contract.settings.worker import WorkerSettings
 from runtime.contract.timeouts import advise
+
+
+@dataclass(frozen=True, slots=True)
+class _Path:
+    """The way of one workload's messages."""
+
+    topic: JobTopic
+    dead_letter: DeadLetter
+    worker: PushWorker
+
+    def exports(self, workload: Workload) -> dict[str, pulumi.Input[str]]:
+        """What the stack exports of it."""
+        return {
+            f"{workload}_topic": self.topic.topic.id,
+            f"{workload}_subscription": self.worker.subscription.id,
+            f"{workload}_dead_letter_subscription": self.dead_letter.subscription.id,
+        }
 
 
 def deploy(settings: StackSettings) -> Mapping[str, pulumi.Input[str]]:
@@ -39,27 +59,8 @@ def deploy(settings: StackSettings) -> Mapping[str, pulumi.Input[str]]:
     agent = PubsubAgent("pubsub", PubsubAgentArgs(settings=settings))
     store = StateStore("state", StateStoreArgs(settings=settings))
     signing_key = SigningKey("signing", SigningKeyArgs(settings=settings))
-    topics: dict[Workload, JobTopic] = {}
-    workers: dict[Workload, PushWorker] = {}
-    exports: dict[str, pulumi.Input[str]] = {}
-    for workload, environment in worker_envs.items():
-        topics[workload] = JobTopic(workload, JobTopicArgs(settings=settings, workload=workload))
-        dead_letter = DeadLetter(workload, DeadLetterArgs(settings=settings, workload=workload))
-        workers[workload] = PushWorker(
-            workload,
-            PushWorkerArgs(
-                settings=settings,
-                environment=environment,
-                facts=facts,
-                topic=topics[workload],
-                dead_letter=dead_letter,
-                store=store,
-                agent=agent,
-            ),
-        )
-        exports[f"{workload}_topic"] = topics[workload].topic.id
-        exports[f"{workload}_subscription"] = workers[workload].subscription.id
-        exports[f"{workload}_dead_letter_subscription"] = dead_letter.subscription.id
+    paths = {workload: _deploy_path(settings, env, facts, store, agent) for workload, env in worker_envs.items()}
+    execution = paths[Workload.EXECUTION]
     api = Api(
         "api",
         ApiArgs(
@@ -67,9 +68,33 @@ def deploy(settings: StackSettings) -> Mapping[str, pulumi.Input[str]]:
             environment=api_env,
             store=store,
             signing_key=signing_key,
-            topic=topics[Workload.EXECUTION],
-            worker=workers[Workload.EXECUTION],
+            topic=execution.topic,
+            worker=execution.worker,
         ),
     )
     Schedule("tick", ScheduleArgs(settings=settings, api=api))
-    return {"api_address": api.address, "api_service": api.service.name, **exports}
+    exports: dict[str, pulumi.Input[str]] = {"api_address": api.address, "api_service": api.service.name}
+    for workload, path in paths.items():
+        exports |= path.exports(workload)
+    return exports
+
+
+def _deploy_path(
+    settings: StackSettings, environment: WorkerSettings, facts: Alignment, store: StateStore, agent: PubsubAgent
+) -> _Path:
+    workload = environment.workload
+    topic = JobTopic(workload, JobTopicArgs(settings=settings, workload=workload))
+    dead_letter = DeadLetter(workload, DeadLetterArgs(settings=settings, workload=workload))
+    worker = PushWorker(
+        workload,
+        PushWorkerArgs(
+            settings=settings,
+            environment=environment,
+            facts=facts,
+            topic=topic,
+            dead_letter=dead_letter,
+            store=store,
+            agent=agent,
+        ),
+    )
+    return _Path(topic, dead_letter, worker)

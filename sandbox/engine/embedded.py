@@ -68,12 +68,17 @@ def realise(
         error = thread.submit(run).exception()
     if error is not None or monitor.faults or log.errors:
         raise DeploymentFailed(_fault_lines(error, monitor, log)) from error
+    return _finished(changes, monitor, log)
+
+
+def _finished(changes: Changes, monitor: EmbeddedMonitor, log: EmbeddedLog) -> Deployment:
+    """Deletes what is left over, and saves."""
     deleted = tuple(resource.urn for resource in changes.leftovers())
-    now.save()
+    changes.now.save()
     return Deployment(
         outputs=monitor.outputs,
         secret_outputs=monitor.secret_outputs,
-        world=now,
+        world=changes.now,
         created=tuple(changes.created),
         updated=tuple(changes.updated),
         replaced=tuple(changes.replaced),
