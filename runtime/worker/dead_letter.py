@@ -41,6 +41,8 @@ CAUSES: Final[Mapping[str, FailureClass]] = MappingProxyType(
 )
 """Failure class of a retryable reason that came without one; every other is DISPATCH_ERROR."""
 
+ORDERING_KEY_CHARACTERS: Final = 1024
+"""Pub/Sub's limit for an ordering key; a longer one must not keep a letter from being written."""
 _FIRST_PAUSE: Final = 0.25
 
 log = structlog.get_logger()
@@ -114,7 +116,7 @@ def _letter(
         engine=worked.facts.engine,
         subscription=message.subscription,
         message_id=message.message_id,
-        ordering_key=message.ordering_key or None,
+        ordering_key=message.ordering_key[:ORDERING_KEY_CHARACTERS] or None,
         delivery_attempt=message.delivery_attempt,
         attempts=guard.record.attempts,
         excused=guard.record.excused,

@@ -14,6 +14,9 @@ from runtime.worker.request import PushRequest, Refused
 LOOP_BYTES: Final = 256 * 1024
 """Largest body that is decoded on the event loop; a larger one would keep heartbeats waiting."""
 
+BODY_SECONDS: Final = 30
+"""Longest that a body may take to arrive: the platform holds it in full before it passes the request on."""
+
 
 async def receive(request: PushRequest, settings: WorkerSettings, clock: Clock, *, deadline: float) -> PushEnvelope:
     """Reads and checks the body.
@@ -42,11 +45,11 @@ async def _read(request: PushRequest, clock: Clock, deadline: float) -> bytes:
         raise too_large
     body = bytearray()
     try:
-        async with clock.timeout(deadline - clock.monotonic()):
+        async with clock.timeout(min(BODY_SECONDS, deadline - clock.monotonic())):
             async for chunk in request.body():
                 body += chunk
                 if len(body) > limits.PUSH_ENVELOPE_BYTES:
                     raise too_large
     except TimeoutError as error:
-        raise Refused("the body did not arrive before the deadline", code="processing_timeout") from error
+        raise Refused(f"the body did not arrive within {BODY_SECONDS} s", code="processing_timeout") from error
     return bytes(body)

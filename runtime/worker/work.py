@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import Final
 
@@ -75,9 +74,7 @@ async def _read(deps: WorkerDeps, message: PushEnvelope) -> tuple[Job | None, Jo
 async def _run(deps: WorkerDeps, guard: Guard, job: Job, deadline: float) -> tuple[Ended, bool]:
     clock, draining = deps.clock, deps.lifecycle.draining
     stop = asyncio.Event()
-    running = asyncio.create_task(
-        _contained(job.run(deadline=deadline, stop=stop), deps.workload.failed_code), name="work on a message"
-    )
+    running = asyncio.create_task(_contained(job, deadline, stop, deps.workload.failed_code), name="work on a message")
     deps.lifecycle.track(running)
     try:
         await wait_first(clock, deadline - clock.monotonic(), guard.lost, draining, task=running)
@@ -108,10 +105,10 @@ def _interruption(guard: Guard, draining: asyncio.Event, running: asyncio.Task[E
     return "worker_shutdown" if draining.is_set() else "processing_timeout"
 
 
-async def _contained(running: Awaitable[Ended | None], failed_code: str) -> Ended | None:
+async def _contained(job: Job, deadline: float, stop: asyncio.Event, failed_code: str) -> Ended | None:
     """The work's end, whatever the work raises: no exception of it may decide an acknowledgement."""
     try:
-        ended = await running
+        ended = await job.run(deadline=deadline, stop=stop)
         if ended is not None:
             outcome(ended.code)
     except asyncio.CancelledError:

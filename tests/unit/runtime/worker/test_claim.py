@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from runtime.adapters.clock import ManualClock
-from runtime.contract.dead_letter import message_key
 from runtime.contract.names import TTL_FIELD
 from runtime.ports.documents import Replace
 from runtime.worker.claim_record import ClaimRecord, ClaimState
@@ -234,19 +233,6 @@ async def test_a_draining_process_claims_nothing(bench: ClaimsBench) -> None:
     process.draining.set()
     assert await process.refused() == "worker_shutdown"
     assert bench.store.calls == []
-
-
-@pytest.mark.parametrize("message_id", ["a/b", "..", "__x__", "é" * 800, "\x00", " 1001", "\ud800"])
-def test_any_message_id_gives_a_plain_document_id(message_id: str) -> None:
-    """BR-38"""
-    key = message_key(SUBSCRIPTION, message_id)
-    assert len(key) == 64
-    assert key != message_key(SUBSCRIPTION, message_id + "x")
-
-
-def test_no_two_pairs_share_a_claim_by_concatenation() -> None:
-    """BR-38"""
-    assert message_key("p/s1", "23") != message_key("p/s12", "3")
 
 
 def test_a_record_of_another_revision_is_read_as_far_as_it_goes() -> None:
