@@ -11,17 +11,18 @@ from aiohttp import web
 
 from runtime.api.api_key import Caller, Scope
 from runtime.api.bearer import authorization_of, bearer_token
-from runtime.api.deps import Claims, JobVerification, ServiceTokens
 from runtime.api.key_ring import KeyRing
 from runtime.api.problem import Handler, Problem, unavailable
 from runtime.contract.errors import Decision, HoldfastError
+from runtime.identity.job_token import JobClaims, JobVerifier
+from runtime.identity.push_token import PushVerifier
 from runtime.ports.clock import Clock
 from runtime.server import Lifecycle
 
 log = structlog.get_logger()
 
 KeyHandler = Callable[[web.Request, Caller], Awaitable[web.StreamResponse]]
-JobHandler = Callable[[web.Request, Claims], Awaitable[web.StreamResponse]]
+JobHandler = Callable[[web.Request, JobClaims], Awaitable[web.StreamResponse]]
 
 
 class Access:
@@ -39,8 +40,8 @@ class Access:
     def __init__(
         self,
         ring: KeyRing,
-        verifier: JobVerification,
-        service_tokens: ServiceTokens,
+        verifier: JobVerifier,
+        service_tokens: PushVerifier,
         audience: str,
         clock: Clock,
         lifecycle: Lifecycle,
@@ -97,7 +98,7 @@ class Access:
             raise unavailable("draining", "this instance is going away; send the same request again")
         self._tracked()
 
-    def _claims(self, request: web.Request) -> Claims:
+    def _claims(self, request: web.Request) -> JobClaims:
         token = bearer_token(authorization_of(request))
         if token is None:
             raise _unauthorized("job_token_invalid", "send one header `Authorization: Bearer` with the job's token")

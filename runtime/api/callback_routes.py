@@ -7,12 +7,12 @@ from aiohttp import web
 from runtime.api.access import Access
 from runtime.api.body import expect_nothing_yet, read_json_body
 from runtime.api.callbacks import Callbacks
-from runtime.api.deps import Claims
 from runtime.api.json_value import off_loop
 from runtime.api.problem import FieldFault, Problem
 from runtime.api.report import read_events, read_progress
 from runtime.api.transitions import Holder
 from runtime.contract.names import CALLBACK_EVENTS_PATH, CALLBACK_PROGRESS_PATH
+from runtime.identity.job_token import JobClaims
 from runtime.ports.clock import Clock
 
 
@@ -28,14 +28,14 @@ class CallbackRoutes:
         for path, handler in ((CALLBACK_PROGRESS_PATH, self.progress), (CALLBACK_EVENTS_PATH, self.events)):
             app.router.add_post(path, access.with_job_token(handler), expect_handler=expect_nothing_yet)
 
-    async def progress(self, request: web.Request, claims: Claims) -> web.StreamResponse:
+    async def progress(self, request: web.Request, claims: JobClaims) -> web.StreamResponse:
         """Takes or renews a lease, or ends the run."""
         body = await read_json_body(request, self._clock)
         report = await off_loop(len(body), lambda: read_progress(body))
         _check_job(report.holder, claims)
         return web.json_response(await self._callbacks.progress(claims.run_id, report))
 
-    async def events(self, request: web.Request, claims: Claims) -> web.StreamResponse:
+    async def events(self, request: web.Request, claims: JobClaims) -> web.StreamResponse:
         """Records events."""
         body = await read_json_body(request, self._clock)
         report = await off_loop(len(body), lambda: read_events(body))
@@ -43,7 +43,7 @@ class CallbackRoutes:
         return web.json_response(await self._callbacks.events(claims.run_id, report))
 
 
-def _check_job(holder: Holder, claims: Claims) -> None:
+def _check_job(holder: Holder, claims: JobClaims) -> None:
     if holder.job_id != claims.job_id:
         raise Problem(
             403,

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Final, Protocol
+from datetime import timedelta
+from typing import Final
 
 import structlog
 
 from runtime.api.json_value import encode, off_loop
 from runtime.api.run_record import RunRecord
 from runtime.contract import names
+from runtime.identity.job_token import JobSigner
 from runtime.observability.metrics import Metrics
 from runtime.ports.clock import Clock
-from runtime.ports.publisher import Publisher, PublishUnavailable
+from runtime.ports.publisher import Publisher, PublishRefused, PublishUnavailable
 
 TRIES: Final = 3
 TRY_SECONDS: Final = 3
@@ -24,14 +24,6 @@ PAUSE_SECONDS: Final = 0.2
 """Before the second try; doubles."""
 
 log = structlog.get_logger()
-
-
-class JobSigning(Protocol):
-    """Signs a job's payload; its hash is among the claims."""
-
-    def sign(self, payload: Mapping[str, object], *, subject: str, lifetime: timedelta, now: datetime) -> str:
-        """The job token."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +53,7 @@ class Dispatcher:
     """
 
     def __init__(
-        self, publisher: Publisher, signer: JobSigning, rules: DispatchRules, clock: Clock, metrics: Metrics
+        self, publisher: Publisher, signer: JobSigner, rules: DispatchRules, clock: Clock, metrics: Metrics
     ) -> None:
         self._publisher = publisher
         self._signer = signer
@@ -90,10 +82,13 @@ class Dispatcher:
         except (PublishUnavailable, TimeoutError) as error:
             log.warning("run_not_published", error=str(error) or "no answer in time", **about)
             return "unavailable"
+        except PublishRefused as error:
+            log.error("run_not_published", error=error.line(), **about)  # noqa: TRY400 - the broker's answer says it all
+            return "refused"
         except Exception:
             # The run is recorded: whatever fails here, the sweeper publishes it.
             log.exception("run_not_published", **about)
-            return "refused"
+            return "failed"
         return "published"
 
     def _message(self, record: RunRecord, payload: bytes) -> bytes:

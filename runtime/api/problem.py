@@ -107,7 +107,7 @@ async def answer_problems(request: web.Request, handler: Handler) -> web.StreamR
         log.warning("store_unavailable", error=error.line(), method=request.method, path=request.path)
         return unavailable("store_unavailable", "the store of runs did not answer in time; try again").response()
     except StoreError as error:
-        log.exception("store_error", error=error.line(), method=request.method, path=request.path)
+        log.error("store_error", error=error.line(), method=request.method, path=request.path)  # noqa: TRY400 - its text says it all
         return unavailable(error.code, "the store of runs refuses this service; its operator must act").response()
     except web.HTTPException as error:
         if error.status < HTTPStatus.BAD_REQUEST:

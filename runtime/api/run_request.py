@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Final, Protocol
 
 from runtime.api.fields import RUN_ID, RUN_ID_RULE, Fields
-from runtime.api.json_value import canonical, decode, faults_of, sha256_hex
+from runtime.api.json_value import canonical, decode, encode, faults_of, sha256_hex
 from runtime.api.problem import FieldFault, Problem
 from runtime.contract.limits import INLINE_PAYLOAD_BYTES
 from runtime.contract.states import RunMode
@@ -60,7 +60,8 @@ class RunRequest:
 
     Attributes:
         run_id: None where the caller leaves it to the API.
-        payload: RFC 8785 form of `{"input": ..., "spec": ...}`.
+        payload: JSON of `{"input": ..., "spec": ...}`; not its canonical form, in which a float such as 1e16 is
+            written as an integer and would be read back as one.
         request_hash: equal for requests that ask for the same run; what the deployment fills in is left out, so that
             a changed default makes no repeated request a different one.
     """
@@ -100,7 +101,8 @@ def read_run_request(body: bytes, rules: RunRules) -> RunRequest:
     if faults:
         raise _invalid(faults)
     _require_mode(mode)
-    payload = _payload(spec, fields.raw("input"))
+    definition = {"input": fields.raw("input"), "spec": spec}
+    measured = _measured(definition)
     return RunRequest(
         run_id=run_id,
         app_id=app_id,
@@ -108,7 +110,7 @@ def read_run_request(body: bytes, rules: RunRules) -> RunRequest:
         timeout=timedelta(seconds=timeout or longest),
         max_attempts=max_attempts or rules.max_attempts,
         labels=labels,
-        payload=payload,
+        payload=encode(definition),
         request_hash=sha256_hex(
             canonical(
                 {
@@ -117,7 +119,7 @@ def read_run_request(body: bytes, rules: RunRules) -> RunRequest:
                     "labels": labels,
                     "max_attempts": max_attempts,
                     "mode": mode.value,
-                    "payload_sha256": sha256_hex(payload),
+                    "payload_sha256": sha256_hex(measured),
                     "timeout_seconds": timeout,
                 }
             )
@@ -180,8 +182,9 @@ def _require_mode(mode: RunMode) -> None:
         )
 
 
-def _payload(spec: Mapping[str, object], run_input: object) -> bytes:
-    payload = canonical({"input": run_input, "spec": spec})
+def _measured(definition: Mapping[str, object]) -> bytes:
+    """The RFC 8785 form, which counts and is hashed."""
+    payload = canonical(definition)
     if len(payload) > INLINE_PAYLOAD_BYTES:
         raise Problem(
             413,
