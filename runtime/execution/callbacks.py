@@ -24,7 +24,6 @@ from runtime.execution.callback_messages import (
     SequenceGap,
     Until,
 )
-from runtime.execution.job import Job
 from runtime.execution.meters import Meters
 from runtime.execution.values import one_line
 from runtime.ports.clock import Clock
@@ -185,17 +184,6 @@ class ExecutionCallbacks:
                 raise _TryAgain(f"status {status} with an answer that cannot be read") from None
         _raise_final(path, status, data)
         raise _TryAgain(f"status {status}", _retry_after(headers, self._clock))
-
-
-def over_http(
-    session: aiohttp.ClientSession, clock: Clock, rules: CallbackRules, meters: Meters | None = None
-) -> Callable[[Job], ExecutionCallbacks]:
-    """Connects jobs to their APIs, over one session of the process."""
-
-    def connect(job: Job) -> ExecutionCallbacks:
-        return ExecutionCallbacks(session, job.callback_url, job.token, clock=clock, rules=rules, meters=meters)
-
-    return connect
 
 
 def encode_progress(request: ProgressRequest) -> bytes:

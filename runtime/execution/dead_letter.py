@@ -50,7 +50,5 @@ async def report_dead_letter(
     except CallbackError as failure:
         log.warning("dead_letter_not_reported", run_id=job.run_id, code=failure.code, error=str(failure))
         return False
-    # A newer generation of the run answers with its own state: this one is over in any case.
-    ended = answer.accepted or answer.status in TERMINAL or answer.lease_ms_left is None
     log.info("dead_letter_reported", run_id=job.run_id, accepted=answer.accepted, state=answer.status.value)
-    return ended
+    return answer.accepted or answer.status in TERMINAL

@@ -50,7 +50,7 @@ def decode(data: bytes) -> object:
         ValueError: not UTF-8, not JSON, a number that JSON does not have, or nested past the interpreter's limit.
     """
     try:
-        value: object = json.loads(data, parse_constant=_no_constant)
+        value: object = json.loads(data.decode(), parse_constant=_no_constant)
     except RecursionError:
         raise ValueError("nested too deep") from None
     return value

@@ -35,6 +35,7 @@ class RunApi:
     Attributes:
         bench: the API.
         calls: every progress body and batch that arrived, in order.
+        delay: seconds that every request takes on its way.
         before: asked before a request is applied; what it returns is raised, None applies it.
         after: asked after a request was applied, as if its answer were lost; what it returns is raised.
     """
@@ -42,6 +43,7 @@ class RunApi:
     def __init__(self, bench: ApiBench) -> None:
         self.bench = bench
         self.calls: list[dict[str, Any]] = []
+        self.delay = 0.0
         self.before: Callable[[dict[str, Any]], HoldfastError | None] = lambda _body: None
         self.after: Callable[[dict[str, Any]], HoldfastError | None] = lambda _body: None
 
@@ -90,6 +92,7 @@ class RunApi:
         if (fault := self.before(sent)) is not None:
             raise fault
         self.calls.append(sent)
+        await self.bench.clock.sleep(self.delay)
         try:
             answer = await apply()
         except Problem as problem:

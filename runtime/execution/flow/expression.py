@@ -17,6 +17,7 @@ from runtime.execution.flow.limits import (
 )
 from runtime.execution.flow.path import Path, PathSyntax, Scope, parse_path
 
+_COMPACT: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _PART: Final = re.compile(r"\$\$\{|\$\{([^}]*)(\}?)")
 
 
@@ -171,4 +172,4 @@ def as_text(value: object) -> str:
     """A value inside a text: a string as it is, anything else as compact JSON."""
     if isinstance(value, str):
         return value
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return _COMPACT.encode(value)

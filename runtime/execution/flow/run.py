@@ -91,7 +91,7 @@ class FlowRun:
             following = node.on_error
             message = one_line(str(fault))
             end |= {"status": "error", "error": message}
-            frame.scope["error"] = {"node": fault.node, "message": message, "status_code": fault.status_code}
+            frame.scope["error"] = {"node": fault.node, "message": message, "status": fault.status_code}
         end["duration_ms"] = round((self.clock.monotonic() - began) * 1000)
         await self.context.emit("node_end", end)
         if failure is not None and node.on_error is None:

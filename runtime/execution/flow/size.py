@@ -14,6 +14,8 @@ def measure(value: object, limit: int = VALUE_BYTES) -> int:
     Raises:
         FlowFault: over the limit, or nested deeper than a job's values may be.
     """
+    if value is None or isinstance(value, bool | float):
+        return 8
     size = 0
     todo: list[tuple[object, int]] = [(value, 1)]
     while todo:

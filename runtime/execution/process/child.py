@@ -8,6 +8,7 @@ import os
 import resource
 import signal
 import sys
+import tempfile
 import threading
 import time
 import traceback
@@ -161,6 +162,7 @@ def _settle_in(descriptors: Descriptors, guard: int, scratch: str) -> None:
         os.dup2(source, target)
     _close_others({descriptors.job, descriptors.frames})
     os.environ.update(HOME=scratch, TMPDIR=scratch)
+    tempfile.tempdir = scratch  # the guard has looked it up before, and the answer came along with the fork
     sys.stdout, sys.stderr = (
         open(number, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
         for number in (1, 2)  # opened for the life of the process; the fork server's own belong to other files

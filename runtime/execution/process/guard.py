@@ -19,8 +19,8 @@ from runtime.execution.process.prctl import adopt_orphans
 
 
 def main(connection: int, descriptors: child.Descriptors) -> NoReturn:
-    """The life of a guard, in a process that was just forked. The service knows that everything is gone when the
-    connection ends.
+    """The life of a guard, in a process that was just forked. The status is sent when everything is gone, and the
+    guard itself goes when the service has it.
     """
     code = 1
     try:
@@ -33,6 +33,9 @@ def main(connection: int, descriptors: child.Descriptors) -> NoReturn:
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
         service.sendall(STATUS.pack(os.waitstatus_to_exitcode(status)))
+        # Closing with an order unread would take the status away from the service again.
+        while _order(service):
+            pass
         code = 0
     except BrokenPipeError:
         pass  # the service is gone

@@ -163,10 +163,9 @@ class RunProcess:
 
 async def _read_status(guard: asyncio.StreamReader) -> int | None:
     try:
-        data = await guard.read(-1)
-    except ConnectionError:
+        return int(STATUS.unpack(await guard.readexactly(STATUS.size))[0])
+    except (asyncio.IncompleteReadError, ConnectionError):
         return None
-    return int(STATUS.unpack(data)[0]) if len(data) == STATUS.size else None
 
 
 def describe_end(status: int | None) -> str:

@@ -8,6 +8,7 @@ import os
 import socket
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final
 
 import structlog
@@ -21,6 +22,8 @@ from runtime.ports.clock import Clock
 START_SECONDS: Final = 10.0
 """Longest wait for the fork server's answer; the first one includes its imports."""
 STOP_SECONDS: Final = 2.0
+
+_WORKING_FOLDER: Final = Path.cwd()
 
 log = structlog.get_logger()
 
@@ -149,7 +152,7 @@ class ProcessStarter:
 def minimal_environment() -> dict[str, str]:
     """What every job's process gets: enough to find programs and modules, nothing that names or opens anything."""
     own = (sys.prefix, sys.base_prefix)  # what the interpreter finds by itself
-    paths = [os.path.abspath(path) for path in sys.path if not path.startswith(own)]  # noqa: PTH100 - strings, not files
+    paths = [str(_WORKING_FOLDER / path) for path in sys.path if not path.startswith(own)]
     return {
         "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
         "LANG": "C.UTF-8",

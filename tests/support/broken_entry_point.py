@@ -1,0 +1,5 @@
+"""A module that cannot be imported."""
+
+from __future__ import annotations
+
+raise RuntimeError("this module is broken")
