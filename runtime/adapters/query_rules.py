@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from runtime.adapters.document_rules import check_key, plain_value
+from runtime.adapters.document_rules import check_key
+from runtime.adapters.plain_values import plain_value
 from runtime.ports.documents import Filter, IndexMissing, Key, Operator, Query, StoreError
 
 Indexes = Sequence[tuple[str, Sequence[tuple[str, str]]]]
