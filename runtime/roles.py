@@ -11,7 +11,7 @@ from aiohttp import web
 
 from runtime.contract.errors import HoldfastError
 from runtime.contract.settings.api import ApiSettings
-from runtime.contract.settings.words import LogLevel, PushAuth
+from runtime.contract.settings.words import LogLevel, PushAuth, Workload
 from runtime.contract.settings.worker import WorkerSettings
 from runtime.identity.key_cache import KeyCache
 from runtime.identity.push_token import PushVerifier
@@ -21,6 +21,12 @@ from runtime.ports.documents import Documents
 from runtime.ports.publisher import Publisher
 from runtime.ports.tokens import KeySource
 from runtime.server import Lifecycle
+
+
+class WorkloadMissing(HoldfastError):
+    """A workload that the settings allow and this version does not have."""
+
+    code = "workload_not_available"
 
 
 class RoleName(StrEnum):
@@ -127,6 +133,8 @@ async def _build_worker(settings: WorkerSettings, outside: Outside, process: Pro
     from runtime.worker.deps import WorkerDeps
     from runtime.worker.workloads.execution import open_execution
 
+    if settings.workload is not Workload.EXECUTION:
+        raise WorkloadMissing(f"GCP_QUEUE_WORKLOAD={settings.workload}: this version works `{Workload.EXECUTION}` only")
     keys = KeyCache(outside.key_source, process.clock, settings.key_grace)
     workload = await open_execution(settings, outside.session, process.clock, process.metrics)
     app = create_app(
