@@ -19,9 +19,10 @@ from sandbox.cloud_run.admission import Identity
 from sandbox.cloud_run.declared import DeclaredService, ServiceMisdeclared, declared_service
 from sandbox.cloud_run.factory import InstanceFactory, Surroundings
 from sandbox.cloud_run.faults import Fault, FaultOrders
+from sandbox.cloud_run.fork_launcher import default_launcher
 from sandbox.cloud_run.gateway import Gateway
 from sandbox.cloud_run.logs import LogSink, to_structlog
-from sandbox.cloud_run.process import Launcher, SpawnLauncher
+from sandbox.cloud_run.process import Launcher
 from sandbox.cloud_run.routing import Entrance, Routes
 from sandbox.cloud_run.service import InstanceState, Service
 from sandbox.cloud_run.upstream import BUFFER_BYTES, HEAD_BYTES
@@ -64,7 +65,7 @@ class CloudRun:
         surroundings: what the instances may reach; its hosts may still be filled until `deploy`.
         options: see Options.
         sink: gets every line that an instance writes; None means the log.
-        launcher: starts instances; None means a fresh interpreter for each.
+        launcher: starts instances; None means what is fastest on this machine.
     """
 
     def __init__(
@@ -84,12 +85,12 @@ class CloudRun:
         self._surroundings = surroundings or Surroundings()
         self._options = options or Options()
         self._sink = sink or to_structlog
-        self._launcher = launcher or SpawnLauncher()
+        self._launcher = launcher or default_launcher()
         self._gateway = Gateway(identity, clock)
         self._factory: InstanceFactory | None = None
         self._services: dict[str, Service] = {}
         self._misdeclared: dict[str, str] = {}
-        self._draining: set[asyncio.Task[None]] = set()
+        self._draining: dict[asyncio.Task[None], Service] = {}
         self._addresses: dict[Entrance, Address] = {}
         self._open = AsyncExitStack()
         self._faults = FaultOrders()
@@ -167,18 +168,20 @@ class CloudRun:
         self._gateway.route(routes, self._services)
         for old in before.values():
             task = asyncio.create_task(old.pool.drain(old.declared.timeout), name=f"drain {old.declared.revision}")
-            self._draining.add(task)
-            task.add_done_callback(self._draining.discard)
+            self._draining[task] = old
+            task.add_done_callback(self._draining.pop)
         if check:
             await asyncio.gather(*(service.pool.fleet.prove() for service in self._services.values()))
         return self.failures
 
     async def stop(self) -> None:
         """Ends every instance, as a drain does, and closes the entrances; nothing is left running."""
-        for task in self._draining:
-            task.cancel()
-        ends = [service.pool.stop() for service in self._services.values()]
-        await asyncio.gather(*ends, *self._draining, return_exceptions=True)
+        drains = dict(self._draining)
+        for drain in drains:
+            drain.cancel()
+        if drains:
+            await asyncio.wait(drains)
+        await asyncio.gather(*(service.pool.stop() for service in (*self._services.values(), *drains.values())))
         await self._open.aclose()
 
     def order_faults(self, service: str, faults: Iterable[Fault]) -> None:

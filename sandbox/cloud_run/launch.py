@@ -6,23 +6,21 @@ The role's own code runs as in its image; only the adapters that reach Google ar
 from __future__ import annotations
 
 import ctypes
-import json
 import os
 import signal
 import socket
-import struct
 import sys
 import threading
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from sandbox.cloud_run.framing import receive_frame
 from sandbox.cloud_run.instance_config import InstanceConfig
 
 RunRole = Callable[[str, InstanceConfig, socket.socket, Mapping[str, str]], int]
 """Runs a role until it ends, and returns the exit code."""
 
 _PR_SET_PDEATHSIG: Final = 1
-_HEADER: Final = struct.calcsize("!Q")
 
 
 def main(arguments: list[str] | None = None, run_role: RunRole | None = None) -> int:
@@ -39,39 +37,20 @@ def main(arguments: list[str] | None = None, run_role: RunRole | None = None) ->
 
 def run_instance(role: str, control: socket.socket, run_role: RunRole | None) -> int:
     """The part of `main` that follows where the process already exists and is bound to its parent's life."""
-    config, environment, listener = receive(control)
-    for inherited in (control, listener):
-        inherited.set_inheritable(False)
+    control.set_inheritable(False)
+    order, (listener,) = receive_frame(control, 1)
+    environment: dict[str, str] = order["environment"]
     # The interpreter adds variables of its own (LC_CTYPE); what is declared is what the role sees.
     os.environ.clear()
     os.environ.update(environment)
     threading.Thread(target=_end_with, args=(control,), name="watch the sandbox", daemon=True).start()
+    config = InstanceConfig.from_json(order["config"])
     sys.path[:0] = config.code_paths
     if run_role is None:
         from sandbox.wiring import run_role as product_roles
 
         run_role = product_roles
-    return run_role(role, config, listener, environment)
-
-
-def receive(control: socket.socket) -> tuple[InstanceConfig, dict[str, str], socket.socket]:
-    """Reads what `line.Line.send` sends.
-
-    Raises:
-        EOFError: the sandbox ended first.
-    """
-    header, descriptors, _, _ = socket.recv_fds(control, _HEADER, 1)
-    if len(header) < _HEADER or not descriptors:
-        raise EOFError("the sandbox ended before this instance was told its surroundings")
-    (length,) = struct.unpack("!Q", header)
-    body = bytearray()
-    while len(body) < length:
-        part = control.recv(length - len(body))
-        if not part:
-            raise EOFError("the sandbox ended while this instance was told its surroundings")
-        body += part
-    order = json.loads(body)
-    return InstanceConfig.from_json(order["config"]), order["environment"], socket.socket(fileno=descriptors[0])
+    return run_role(role, config, socket.socket(fileno=listener), environment)
 
 
 def die_with(parent: int) -> None:

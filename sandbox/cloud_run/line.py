@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 import socket
-import struct
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
+from sandbox.cloud_run.framing import send_frame
 from sandbox.cloud_run.instance_config import InstanceConfig
 from sandbox.cloud_run.pipes import Pipe
 
@@ -72,14 +70,10 @@ class Line:
         self.stderr.handed_on()
 
     async def send(self, order: Order) -> None:
-        """Tells the process its surroundings, its environment and its listening socket; a dead one is no error here.
-
-        The form: eight bytes with the length of the body, together with the socket, and the body as JSON.
-        """
-        body = json.dumps({"config": order.config.to_json(), "environment": dict(order.environment)}).encode()
+        """Tells the process its surroundings, its environment and its listening socket; a dead one is no error here."""
+        body = {"config": order.config.to_json(), "environment": dict(order.environment)}
         with suppress(ConnectionError):
-            socket.send_fds(self.ours, [struct.pack("!Q", len(body))], [order.listener.fileno()])
-            await asyncio.get_running_loop().sock_sendall(self.ours, body)
+            await send_frame(self.ours, body, [order.listener.fileno()])
 
     def close(self) -> None:
         """Ends the line, and with it a process that still runs."""

@@ -14,6 +14,7 @@ import aiohttp
 from runtime.adapters.clock import SystemClock
 from runtime.ports.clock import Clock
 from sandbox.cloud_run.factory import Surroundings
+from sandbox.cloud_run.fork_launcher import ForkLauncher
 from sandbox.cloud_run.front import CloudRun, Options
 from sandbox.cloud_run.logs import LogLine
 from sandbox.cloud_run.process import Launcher, SpawnLauncher
@@ -24,6 +25,11 @@ from sandbox.world import SERVICE, Resource, World
 PROJECT, NUMBER, REGION = "demo", "123456789", "europe-west1"
 TEST_ROLE = (sys.executable, "-P", "-m", "tests.support.cloud_role")
 PROBE = {"httpGet": {"path": "/health/ready"}, "periodSeconds": 1, "failureThreshold": 60}
+
+
+def new_launcher() -> Launcher:
+    """Starts instances of the test role."""
+    return ForkLauncher("tests.support.cloud_role", (), SpawnLauncher(TEST_ROLE))
 
 
 def new_world(state_dir: Path | None = None) -> World:
@@ -137,7 +143,7 @@ async def front(
         surroundings=surroundings,
         options=options,
         sink=lines.append,
-        launcher=launcher or SpawnLauncher(TEST_ROLE),
+        launcher=launcher or new_launcher(),
     )
     await identity.start()
     http = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=60), trust_env=False)

@@ -20,6 +20,8 @@ from tests.support.waiting import until
 
 T = TypeVar("T")
 
+pytestmark = pytest.mark.usefixtures("either_launcher")
+
 
 async def test_an_instance_sees_the_declared_environment_and_nothing_else() -> None:
     world = new_world()
@@ -191,17 +193,17 @@ async def test_a_process_that_does_not_end_when_told_is_killed_after_ten_seconds
     world, clock = new_world(), ManualClock()
     world.put(service("api", env={"STUBBORN": "1"}))
     async with front(world, check=False, clock=clock) as it:
-        pid = (await _while_time_passes(clock, it.json("api")))["pid"]
+        pid = (await _while_time_passes(clock, 0.001, it.json("api")))["pid"]
         told_at = clock.monotonic()
-        await _while_time_passes(clock, it.cloud_run.stop())
+        await _while_time_passes(clock, 0.1, it.cloud_run.stop())
         assert await asyncio.to_thread(gone, pid)
         assert clock.monotonic() - told_at >= 10
 
 
-async def _while_time_passes(clock: ManualClock, work: Coroutine[Any, Any, T]) -> T:
+async def _while_time_passes(clock: ManualClock, step: float, work: Coroutine[Any, Any, T]) -> T:
     task = asyncio.create_task(work)
     while not task.done():
-        await clock.advance(0.05)
+        await clock.advance(step)
         await asyncio.sleep(0.001)
     return await task
 

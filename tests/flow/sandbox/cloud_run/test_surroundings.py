@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import subprocess
 import sys
 from typing import Any
@@ -66,6 +68,7 @@ async def test_ordered_faults_go_to_the_next_instance_and_to_no_other() -> None:
         assert (await it.json("api", "/about"))["config"]["faults"] == []
 
 
+@pytest.mark.usefixtures("either_launcher")
 async def test_the_cpu_is_taken_away_between_requests_and_comes_back_with_the_next() -> None:
     world = new_world()
     world.put(service("api", container={"resources": {"cpuIdle": True}}))
@@ -85,14 +88,15 @@ async def test_the_cpu_of_a_service_that_keeps_it_is_never_taken() -> None:
         assert not it.cloud_run.instances("api")[0].cpu_stopped
 
 
-async def test_instances_die_with_a_sandbox_that_is_killed() -> None:
+@pytest.mark.parametrize("launcher", ["None", "SpawnLauncher(TEST_ROLE)"], ids=["forked", "spawned"])
+async def test_instances_die_with_a_sandbox_that_is_killed(launcher: str) -> None:
     script = (
         "import asyncio\n"
-        "from tests.support.cloud_run import front, new_world, service\n"
+        "from tests.support.cloud_run import TEST_ROLE, SpawnLauncher, front, new_world, service\n"
         "async def main():\n"
         "    world = new_world()\n"
         "    world.put(service('api', env={'MARK': 'orphan'}))\n"
-        "    async with front(world) as it:\n"
+        f"    async with front(world, launcher={launcher}) as it:\n"
         "        print(it.pid('api'), flush=True)\n"
         "        await asyncio.Event().wait()\n"
         "asyncio.run(main())\n"
@@ -124,9 +128,36 @@ async def test_every_declared_service_has_its_deterministic_host() -> None:
     async with front(world, check=False) as it:
         for name in ("api", "executor"):
             assert ["Host", host(name)] in (await it.json(name))["headers"]
-    assert not await asyncio.to_thread(command_lines, "tests.support.cloud_role")
+    assert not await asyncio.to_thread(command_lines, "tests.support.cloud_role"), "a process is left"
 
 
 def _state(pid: int) -> str:
     """First letter of a process's state; T is stopped."""
-    return subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True).stdout[:1]
+    return _column("stat", pid)[:1]
+
+
+def _parent(pid: int) -> int:
+    return int(_column("ppid", pid))
+
+
+def _column(name: str, pid: int) -> str:
+    return subprocess.run(["ps", "-o", f"{name}=", "-p", str(pid)], capture_output=True, text=True).stdout
+
+
+async def test_a_service_that_declares_what_an_interpreter_reads_at_its_start_gets_one_of_its_own() -> None:
+    world = new_world()
+    world.put(service("api", env={"PYTHONUTF8": "1"}))
+    async with front(world) as it:
+        started = await asyncio.to_thread(command_lines, "tests.support.cloud_role api")
+        assert len(started) == 1
+        assert (await it.json("api", "/about"))["environment"]["PYTHONUTF8"] == "1"
+
+
+async def test_a_lost_fork_server_costs_its_instances_and_no_more() -> None:
+    world = new_world()
+    world.put(service("api"))
+    async with front(world) as it:
+        pid = it.pid("api")
+        os.kill(await asyncio.to_thread(_parent, pid), signal.SIGKILL)
+        await until(lambda: it.cloud_run.instances("api") == [])
+        assert (await it.json("api"))["pid"] != pid
