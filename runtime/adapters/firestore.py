@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import random
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, TypeVar
 
-import grpc
 from google.api_core.exceptions import GoogleAPICallError
 from google.cloud.firestore import AsyncClient
 from google.cloud.firestore_v1.types import firestore as messages
@@ -16,7 +14,8 @@ from grpc import StatusCode
 
 from runtime.adapters import firestore_values as values
 from runtime.adapters.document_rules import WRITE_FIELD, check_key, check_writes, stored_data
-from runtime.adapters.firestore_errors import CONDITION, NOT_APPLIED, TRANSIENT, retry_hint, status_of, store_error
+from runtime.adapters.firestore_errors import CONDITION, NOT_APPLIED, TRANSIENT, retry_hint, store_error
+from runtime.adapters.grpc_calls import ChannelClosed, answered, status_of
 from runtime.adapters.query_rules import checked_query
 from runtime.ports.clock import Clock
 from runtime.ports.documents import (
@@ -169,7 +168,7 @@ class FirestoreDocuments:
                 for tries in itertools.count():
                     sent = write
                     try:
-                        return await _own_cancellation(send(deadline - self._clock.monotonic()))
+                        return await answered(send(deadline - self._clock.monotonic()))
                     except GoogleAPICallError as error:
                         delay = self._delay(tries, error)
                         over = tries >= self._retries or delay >= deadline - self._clock.monotonic()
@@ -179,7 +178,7 @@ class FirestoreDocuments:
                     await self._clock.sleep(delay)
         except TimeoutError:
             raise StoreUnavailable(f"Firestore: no answer within {timeout} s", unclear=sent) from None
-        except _ChannelClosed:
+        except ChannelClosed:
             raise StoreUnavailable("Firestore: the channel was closed", unclear=sent) from None
         raise AssertionError("unreachable")
 
@@ -202,23 +201,6 @@ class FirestoreDocuments:
 
     def _name(self, key: Key) -> str:
         return f"{self._database}/documents/{self._prefix}{key.collection}/{key.id}"
-
-
-class _ChannelClosed(Exception):
-    """The channel ended during a call."""
-
-
-async def _own_cancellation(call: Awaitable[T]) -> T:
-    """A call that the channel cancels because it closes is an error, not the cancellation of whoever waits for it."""
-    try:
-        return await call
-    except asyncio.CancelledError:
-        task = asyncio.current_task()
-        if task is None or task.cancelling():
-            raise
-        raise _ChannelClosed from None
-    except grpc.aio.UsageError as error:
-        raise _ChannelClosed from error
 
 
 def _names(writes: Sequence[Write]) -> str:

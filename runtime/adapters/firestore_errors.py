@@ -8,6 +8,7 @@ from google.api_core.exceptions import GoogleAPICallError
 from google.rpc.error_details_pb2 import RetryInfo
 from grpc import StatusCode
 
+from runtime.adapters.grpc_calls import described, status_of
 from runtime.ports.documents import IndexMissing, StoreError, StoreMisconfigured, StoreUnavailable
 
 NOT_APPLIED: Final = frozenset({StatusCode.ABORTED, StatusCode.RESOURCE_EXHAUSTED})
@@ -30,12 +31,6 @@ _MISCONFIGURED: Final = CONDITION | {
 _REFUSED: Final = frozenset({StatusCode.INVALID_ARGUMENT, StatusCode.OUT_OF_RANGE})
 
 
-def status_of(error: GoogleAPICallError) -> StatusCode:
-    """The gRPC status of an error; UNKNOWN where it has none."""
-    code = getattr(error, "grpc_status_code", None)
-    return code if isinstance(code, StatusCode) else StatusCode.UNKNOWN
-
-
 def store_error(error: GoogleAPICallError, *, write: bool) -> StoreError:
     """The port's error for one that is not, or no more, retried.
 
@@ -44,7 +39,7 @@ def store_error(error: GoogleAPICallError, *, write: bool) -> StoreError:
         write: whether a write was sent.
     """
     code = status_of(error)
-    text = f"Firestore: {code.name}: {' '.join(str(error.message).split())[:300]}"
+    text = f"Firestore: {described(error)}"
     if code is StatusCode.FAILED_PRECONDITION and "requires an index" in text:
         return IndexMissing(text)
     if code in _MISCONFIGURED:
