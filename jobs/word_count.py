@@ -1,6 +1,6 @@
 """Counts the words of a text: a job as a plain Python function.
 
-Deploy it by naming it in EXECUTION_ENGINES: `flow,wordcount=jobs.word_count:run`.
+Deploy it by naming it in EXECUTION_ENGINES: `flow,word-count=jobs.word_count:run`.
 """
 
 from __future__ import annotations

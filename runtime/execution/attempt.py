@@ -181,7 +181,14 @@ class _Attempt:
                 return self._outcome(work)
             self._lease.cancelled.set()
             await first_done(self._clock, STOP_ENGINE_SECONDS, work)
-            return self._interruption(keeper, feeder, stopping) or timed_out()
+            ended = self._interruption(keeper, feeder, stopping)
+            if ended is None:
+                return timed_out()
+            if ended.kind is AttemptKind.STOPPED and work.done():
+                result = self._outcome(work)
+                if isinstance(result, RunResult) and result.status is ProgressStatus.COMPLETED:
+                    return result  # it came just in time; doing it all again would be the worse end
+            return ended
         finally:
             await end(work, stopping)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Final
 
 from runtime.contract.errors import HoldfastError
@@ -50,7 +51,7 @@ def decode(data: bytes) -> object:
         ValueError: not UTF-8, not JSON, a number that JSON does not have, or nested past the interpreter's limit.
     """
     try:
-        value: object = json.loads(data.decode(), parse_constant=_no_constant)
+        value: object = json.loads(data.decode(), parse_constant=_no_constant, parse_float=_finite)
     except RecursionError:
         raise ValueError("nested too deep") from None
     return value
@@ -74,6 +75,13 @@ def one_line(text: str, limit: int = 500) -> str:
     """Text for an error that a caller may read: one line, no control characters, at most `limit` characters."""
     line = "".join(c if c.isprintable() else " " for c in " ".join(text[: 4 * limit].split()))
     return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        raise ValueError(f"{text[:40]} is larger than any number that can be kept")
+    return value
 
 
 def _no_constant(name: str) -> object:

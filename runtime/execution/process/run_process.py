@@ -82,6 +82,7 @@ class RunProcess:
             for transport in process._transports:
                 transport.close()
             if hasattr(process, "_gone"):
+                process._guard.close()
                 await end(process._gone)
             ends.close()
             raise

@@ -380,6 +380,20 @@ async def test_a_drain_does_not_wait_for_an_engine_that_does_not_listen() -> Non
     assert one.engine.running == 0
 
 
+async def test_a_run_that_completes_while_the_process_drains_is_done() -> None:
+    async def script(context: RunContext) -> RunResult:
+        await context.cancelled.wait()
+        await one.clock.sleep(1)
+        return RunResult(ProgressStatus.COMPLETED, output="just in time")
+
+    one = await bench(script)
+    task = asyncio.create_task(one.attempt())
+    await one.clock.advance(1)
+    one.stop.set()
+    await one.clock.advance(2)
+    assert ((await task).kind, (await one.api.bench.record()).state) == (AttemptKind.DONE, RunState.SUCCEEDED)
+
+
 async def test_an_engine_that_ignores_its_deadline_is_cut_off_and_the_run_expires() -> None:
     async def script(_context: RunContext) -> RunResult:
         await one.clock.sleep(1000)

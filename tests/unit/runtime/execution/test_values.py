@@ -36,7 +36,7 @@ def test_what_json_does_not_have_is_refused(value: object) -> None:
         encode(value, 1000)
 
 
-@pytest.mark.parametrize("data", [b"", b"nul", b"NaN", b"[Infinity]", b'"\xff"', b"[" * 100_000, b"1 2"])
+@pytest.mark.parametrize("data", [b"", b"nul", b"NaN", b"[Infinity]", b"1e400", b'"\xff"', b"[" * 100_000, b"1 2"])
 def test_what_is_no_json_is_not_read(data: bytes) -> None:
     with pytest.raises(ValueError, match=r".*"):
         decode(data)
