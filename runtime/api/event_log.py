@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from runtime.api.json_value import encode
+from runtime.api.json_value import encode, off_loop
 from runtime.api.run_record import RunRecord
 from runtime.api.run_store import CALL_SECONDS, Beside
 from runtime.contract import names
 from runtime.ports.documents import Document, Documents, Filter, Key, Operator, Query
 
-PAGE_BATCHES: Final = 8
-"""Most batches of one page: at CALLBACK_BATCH_BYTES each, 4 MiB."""
+PAGE_BATCHES: Final = 4
+"""Most batches of one page: at CALLBACK_BATCH_BYTES each, 2 MiB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,18 +86,17 @@ class EventLog:
             limit=batches,
         )
         found = await self._documents.query(query, timeout=CALL_SECONDS)
-        return [
-            event
-            for document in found
-            if document.data.get("submission_id") == record.submission_id
-            for event in _events(document)
-            if after < _sequence(event) < record.next_sequence
-        ]
+        # Events of an earlier run of the same id may still be there, see `submission_id`.
+        stored = [_stored(document) for document in found if document.data.get("submission_id") == record.submission_id]
+        events = await off_loop(
+            sum(map(len, stored)), lambda: [event for batch in stored for event in json.loads(batch)]
+        )
+        return [event for event in events if after < _sequence(event) < record.next_sequence]
 
 
-def _events(document: Document) -> list[dict[str, object]]:
+def _stored(document: Document) -> bytes:
     stored = document.data.get("events")
-    return list(json.loads(stored)) if isinstance(stored, bytes) else []
+    return stored if isinstance(stored, bytes) else b"[]"
 
 
 def _sequence(event: dict[str, object]) -> int:

@@ -76,6 +76,10 @@ class EventStream:
             except HoldfastError as error:
                 log.warning("stream_broken", run_id=run_id, error=error.line())
                 _cut(request)
+            except Exception:
+                # The status is sent: nothing but a broken connection can tell the reader.
+                log.exception("stream_broken", run_id=run_id)
+                _cut(request)
             return response
 
     async def _write(self, response: web.StreamResponse, data: bytes) -> None:

@@ -75,10 +75,7 @@ def read_progress(body: bytes) -> ProgressReport:
         Problem: 400 with every fault.
     """
     value = decode(body)
-    # Integers of any size: a result is user data that is handed on and not hashed.
-    found = faults_of(value, exact=False)
-    in_result = [fault for fault in found if fault.pointer.startswith("/result")]
-    faults = [fault for fault in found if fault not in in_result]
+    faults, in_result = _split(faults_of(value, exact=False))
     _refuse(faults)
     fields = Fields(value, faults)
     holder = _holder(fields)
@@ -144,6 +141,12 @@ def read_events(body: bytes) -> EventReport:
         fields.fault("events", "must be in the order of their sequences, each once")
     _refuse(faults)
     return EventReport(holder=holder, events=events, gap=any(step > 1 for step in steps))
+
+
+def _split(faults: list[FieldFault]) -> tuple[list[FieldFault], list[FieldFault]]:
+    """The faults of a report, and those of its result: user data that cannot be kept is no fault of the worker."""
+    in_result = [fault for fault in faults if f"{fault.pointer}/".startswith("/result/")]
+    return [fault for fault in faults if fault not in in_result], in_result
 
 
 def _result(value: object, faults: list[FieldFault]) -> tuple[bytes | None, str | None]:

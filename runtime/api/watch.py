@@ -26,7 +26,12 @@ class RunWatch:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._signals: dict[str, set[asyncio.Event]] = {}
-        self._count = 0
+        self._waits = 0
+
+    @property
+    def waits(self) -> int:
+        """Callers that wait now."""
+        return self._waits
 
     def notify(self, run_id: str) -> None:
         """This process has written the run."""
@@ -45,17 +50,17 @@ class RunWatch:
         Raises:
             Problem: 503 `too_many_waits`.
         """
-        if self._count >= WATCHERS:
+        if self._waits >= WATCHERS:
             raise unavailable(
                 "too_many_waits", f"{WATCHERS} callers wait on this instance already; poll without waiting"
             )
         signal = asyncio.Event()
-        self._count += 1
+        self._waits += 1
         self._signals.setdefault(run_id, set()).add(signal)
         try:
             yield signal
         finally:
-            self._count -= 1
+            self._waits -= 1
             self._signals[run_id].discard(signal)
             if not self._signals[run_id]:
                 del self._signals[run_id]

@@ -181,4 +181,4 @@ async def test_waits_are_bounded_in_number_and_leave_nothing_behind(monkeypatch:
     await bench.progress("a", "completed")
     await asyncio.gather(*waits)
     assert bench.watch._signals == {}
-    assert bench.watch._count == 0
+    assert bench.watch.waits == 0

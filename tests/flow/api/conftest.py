@@ -1,0 +1,23 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+from structlog.testing import capture_logs
+
+from tests.support.served_api import ServedApi
+
+
+@pytest.fixture
+async def served() -> AsyncIterator[ServedApi]:
+    api = ServedApi()
+    await api.start()
+    yield api
+    await api.stop()
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    # No renderer: it would read source files while a loop runs.
+    with capture_logs():
+        yield
