@@ -14,6 +14,8 @@ from typing import Final, Self
 
 import structlog
 
+from runtime.adapters.clock import SystemClock
+from runtime.ports.clock import Clock
 from sandbox.cloud_run.framing import send_frame
 from sandbox.cloud_run.line import Line, Order
 from sandbox.cloud_run.process import Child, Launcher, SpawnLauncher
@@ -84,11 +86,19 @@ class ForkLauncher:
         roles: module with `run_role`.
         preload: further modules to import before the first fork.
         fallback: None means the product's launch command.
+        clock: bounds the waits for the server; None means the system's.
     """
 
-    def __init__(self, roles: str = ROLES, preload: Sequence[str] = PRELOAD, fallback: Launcher | None = None) -> None:
+    def __init__(
+        self,
+        roles: str = ROLES,
+        preload: Sequence[str] = PRELOAD,
+        fallback: Launcher | None = None,
+        clock: Clock | None = None,
+    ) -> None:
         self._modules = (roles, *preload)
         self._fallback = fallback or SpawnLauncher()
+        self._clock = clock or SystemClock()
         self._numbers = itertools.count(1)
         self._started: dict[int, asyncio.Future[int]] = {}
         self._ended: dict[int, asyncio.Future[int]] = {}
@@ -127,7 +137,7 @@ class ForkLauncher:
             self._control.shutdown(socket.SHUT_WR)
         if self._server is not None:
             try:
-                async with asyncio.timeout(_END_SECONDS):
+                async with self._clock.timeout(_END_SECONDS):
                     await self._server.wait()
             except TimeoutError:
                 self._server.kill()
@@ -146,7 +156,7 @@ class ForkLauncher:
         try:
             body = {"number": number, "role": order.config.role, "folder": str(order.folder)}
             descriptors = [line.theirs.fileno(), line.stdout.write_fd, line.stderr.write_fd]
-            async with asyncio.timeout(_FORK_SECONDS):
+            async with self._clock.timeout(_FORK_SECONDS):
                 async with self._sending:
                     await send_frame(control, body, descriptors)
                 line.handed_on()

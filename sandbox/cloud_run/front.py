@@ -155,23 +155,24 @@ class CloudRun:
         """
         if self._factory is None:
             raise RuntimeError("call start() first")
-        before, self._services = self._services, {}
+        kept, new = {}, {}
         for declared in self._declared():
-            old = before.get(declared.name)
+            old = self._services.get(declared.name)
             if old is not None and old.declared == declared:
-                self._services[declared.name] = before.pop(declared.name)
+                kept[declared.name] = old
                 continue
-            service = Service(declared, self._factory, self._clock, self._options.idle_after)
-            self._services[declared.name] = service
-            await service.pool.fleet.start()
+            new[declared.name] = Service(declared, self._factory, self._clock, self._options.idle_after)
+            await new[declared.name].pool.fleet.start()
+        replaced = [service for name, service in self._services.items() if name not in kept]
+        self._services = {**kept, **new}
         routes = Routes.of((service.declared for service in self._services.values()), self._options.public)
         self._gateway.route(routes, self._services)
-        for old in before.values():
-            task = asyncio.create_task(old.pool.drain(old.declared.timeout), name=f"drain {old.declared.revision}")
-            self._draining[task] = old
-            task.add_done_callback(self._draining.pop)
+        for old in replaced:
+            drain = asyncio.create_task(old.pool.drain(old.declared.timeout), name=f"drain {old.declared.revision}")
+            self._draining[drain] = old
+            drain.add_done_callback(self._draining.pop)
         if check:
-            await asyncio.gather(*(service.pool.fleet.prove() for service in self._services.values()))
+            await asyncio.gather(*(service.pool.fleet.prove() for service in new.values()))
         return self.failures
 
     async def stop(self) -> None:

@@ -146,7 +146,7 @@ class Instance:
             await asyncio.wait({exit_})
             # What it started in its group goes with it, whether or not it ended by itself.
             signal_group(child.pid, signal.SIGKILL)
-            await self._output.ended(_OUTPUT_SECONDS)
+            await self._output_ended()
             child.close()
         self.upstream.close()
         await self._open.aclose()
@@ -191,11 +191,18 @@ class Instance:
                 await asyncio.wait({started})
         if exit_.done():
             signal_group(child.pid, signal.SIGKILL)
-            await self._output.ended(_OUTPUT_SECONDS)
+            await self._output_ended()
             return self._why_ended(exit_.result())
         reason = started.result()
         what = f"its port on {self._plan.service.port}" if probe.path is None else probe.path
         return None if reason is None else f"startup probe ({what}) did not pass within {probe.window:g} s: {reason}"
+
+    async def _output_ended(self) -> None:
+        try:
+            async with self._clock.timeout(_OUTPUT_SECONDS):
+                await self._output.ended()
+        except TimeoutError:
+            log.warning("output_given_up", instance=self.id)
 
     def _why_ended(self, code: int) -> str:
         tail = [line for line in self._output.tail if line.strip()]

@@ -56,14 +56,14 @@ class Output:
         """Begins to hand on a stream."""
         self._tasks.append(asyncio.create_task(self._pump(reader, stream), name=f"{stream} of {self._instance}"))
 
-    async def ended(self, seconds: float) -> None:
-        """Waits until both streams have ended, and gives them up after `seconds`."""
-        if self._tasks:
-            _, pending = await asyncio.wait(self._tasks, timeout=seconds)
-            for task in pending:
+    async def ended(self) -> None:
+        """Waits until both streams have ended; gives them up where it is cancelled."""
+        try:
+            if self._tasks:
+                await asyncio.wait(self._tasks)
+        finally:
+            for task in self._tasks:
                 task.cancel()
-            if pending:
-                await asyncio.wait(pending)
 
     async def _pump(self, reader: asyncio.StreamReader, stream: Stream) -> None:
         while True:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterable
 from typing import Final
 
-from aiohttp import ClientError
+from aiohttp import ClientConnectionResetError, ClientError
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.http import HttpProcessingError, RawResponseMessage, StreamWriter
 from aiohttp.streams import StreamReader
@@ -81,8 +81,11 @@ class Exchange:
             async for chunk in chunks:
                 await writer.write(chunk)
             await writer.write_eof()
+        except ClientConnectionResetError:
+            # The instance reads no more; what it has answered, if anything, says why.
+            raise
         except Exception:
-            # The caller is gone in the middle of its body: the instance must not wait for the rest.
+            # The caller's body broke off: the instance must not wait for the rest of it.
             self._connection.abort()
             raise
 

@@ -41,6 +41,7 @@ class Role:
         app.router.add_get("/sleep/{seconds}", self.sleep)
         app.router.add_get("/stream/{count}", self.stream)
         app.router.add_post("/upload", self.upload)
+        app.router.add_post("/refuse", self.refuse)
         app.router.add_post("/set/{name}/{value}", self.set)
         app.router.add_get("/crash", self.crash)
         app.router.add_get("/cut", self.cut)
@@ -79,6 +80,10 @@ class Role:
         async for chunk in request.content.iter_any():
             await response.write(f"{len(chunk)}\n".encode())
         return response
+
+    async def refuse(self, _: web.Request) -> web.Response:
+        """Answers before the body is read."""
+        return web.Response(status=413)
 
     async def set(self, request: web.Request) -> web.Response:
         setattr(self, request.match_info["name"], request.match_info["value"] == "1")

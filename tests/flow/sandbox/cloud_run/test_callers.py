@@ -8,7 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from runtime.contract.names import STRIPPED_SIGNATURE, service_url
-from tests.support.cloud_run import NUMBER, REGION, Front, account, front, may_invoke, new_world, service
+from tests.support.cloud_run import NUMBER, REGION, Front, account, front, grant, may_invoke, new_world, service
 
 AUDIENCE = service_url("worker", NUMBER, REGION)
 
@@ -79,3 +79,12 @@ async def test_a_service_without_the_check_sees_the_whole_token() -> None:
     async with front(world, check=False) as it:
         token = bearer(it, "anyone")
         assert (await seen(it, Authorization=token))["authorization"] == token
+
+
+async def test_a_service_that_everybody_may_invoke_asks_for_no_token() -> None:
+    world = new_world()
+    world.put(service("worker", public=False))
+    type_ = "gcp:cloudrunv2/serviceIamMember:ServiceIamMember"
+    world.put(grant(type_, "name", "worker", "roles/run.invoker", "allUsers"))
+    async with front(world, check=False) as it:
+        assert await it.status("worker", internal=True) == 200

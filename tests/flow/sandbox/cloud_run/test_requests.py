@@ -88,6 +88,13 @@ async def test_large_bodies_pass_both_ways_unchanged(it: Front) -> None:
             assert (await response.json())["body"].encode("latin-1") == body
 
 
+async def test_an_answer_that_does_not_wait_for_the_body_reaches_the_caller(it: Front) -> None:
+    body = io.BytesIO(bytes(20_000_000))
+    async with it.request("api", "/refuse", method="POST", data=body) as response:
+        assert response.status == 413
+    assert await it.status("api") == 200
+
+
 async def test_both_directions_stream_at_the_same_time(it: Front) -> None:
     next_piece: asyncio.Queue[bytes] = asyncio.Queue()
 
