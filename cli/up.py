@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
 import shlex
 import signal
-from collections.abc import Coroutine, Mapping
-from contextlib import ExitStack
+from collections.abc import Coroutine, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -47,6 +48,7 @@ async def bring_up(out: Console, *, once: bool, port: int) -> ExitCode:
     stopped = _stop_event()
     state_dir = LOCAL_ENDPOINT.parent
     with ExitStack() as files:
+        files.enter_context(_held(state_dir))
         logs = files.enter_context(ServiceLogs(state_dir / "logs", out))
         options = LocalOptions(state_dir=state_dir, port=port, sink=logs.line)
         with out.status("Starting") as status:
@@ -112,6 +114,20 @@ def _say_what_next(endpoint: Endpoint, out: Console) -> None:
     out.print(f"  {curl}\n", soft_wrap=True, highlight=False, markup=False)
     out.print('  uv run holdfast run jobs/hello.json --input \'{"names": ["you"]}\' --follow\n', soft_wrap=True)
     out.print(f"Logs are in {LOCAL_ENDPOINT.parent}/logs. Ctrl-C stops everything.")
+
+
+@contextmanager
+def _held(state_dir: Path) -> Iterator[None]:
+    """Keeps a second command out of a state folder, before it touches the first one's files."""
+    state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with (state_dir / "lock").open("wb") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise CommandFailed(
+                f"{state_dir} is in use: this checkout's stack already runs", ExitCode.NOT_STARTED
+            ) from None
+        yield
 
 
 def _stop_event() -> asyncio.Event:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 from urllib.parse import urlsplit
 
 from runtime.adapters.clock import SystemClock
@@ -31,6 +31,9 @@ from sandbox.scheduler.server import Scheduler
 from sandbox.sql.postgres import Postgres
 from sandbox.sql.ttl import TtlSweeper
 from sandbox.stack_file import merged, read_stack_file
+
+T = TypeVar("T")
+U = TypeVar("U")
 
 STACK: Final = "local"
 KEYS_HOST: Final = GOOGLE_KEYS_URL.split("/")[2]
@@ -120,16 +123,12 @@ class LocalStack:
         self.keys = await asyncio.to_thread(local_keys, state)
         self.postgres = Postgres(state)
         self._open.push_async_callback(self.postgres.stop)
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self.postgres.start())
-            realising = group.create_task(asyncio.to_thread(self._realise))
-        self.deployment = realising.result()
+        self.deployment, _ = await _both(asyncio.to_thread(self._realise), self.postgres.start())
         await self._start_platform(await self._open_documents())
         self._report("services")
         failures = await self.cloud_run.deploy()
         if failures:
             raise LocalStackFailed("; ".join(f"{name}: {why}" for name, why in sorted(failures.items())))
-        # await self.pubsub.deliver()
         await self.scheduler.start()
         self._open.push_async_callback(self.scheduler.stop)
 
@@ -188,3 +187,13 @@ class LocalStack:
         ttl = TtlSweeper(world, documents, clock)
         self._open.push_async_callback(ttl.stop)
         await ttl.start()
+
+
+async def _both(first: Coroutine[Any, Any, T], second: Coroutine[Any, Any, U]) -> tuple[T, U]:
+    """Both results; the first failure as it is, once the other one has ended too."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            one, two = group.create_task(first), group.create_task(second)
+    except ExceptionGroup as failed:
+        raise failed.exceptions[0] from None
+    return one.result(), two.result()
