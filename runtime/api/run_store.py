@@ -162,19 +162,22 @@ class RunStore:
         last: Exception | None = None
         try:
             async with self._clock.timeout(CHANGE_SECONDS):
-                pending: _Pending[T] | None = None
+                # All of them: a write that seemed lost may still arrive before the one that followed it.
+                sent: dict[object, _Pending[T]] = {}
                 met = False
                 for number in range(TRIES):
                     await self._pause(last, number)
                     try:
                         document = await self._read(run_id) if read_first or number else None
-                        if pending is not None and document is not None and _is(document, pending.after):
-                            return self._written(pending)
+                        mine = None if document is None else sent.get(document.data.get("write_id"))
+                        if mine is not None:
+                            return self._written(mine)
                         stored = None if document is None else Stored(read_record(document.data), document.read_at)
                         change = decide(stored)
                         if stored is not None and change.record is None:
                             return stored.record, change.value
                         pending = _pending(stored, change)
+                        sent[pending.after.write_id] = pending
                         await self._commit(document, pending.after, change.beside, replace_beside=met)
                         return self._written(pending)
                     except (DocumentExists, VersionMismatch, StoreUnavailable) as error:
@@ -224,10 +227,6 @@ class RunStore:
                 failure_class=after.failure_class,
             )
         return after, pending.value
-
-
-def _is(document: Document, record: RunRecord) -> bool:
-    return document.data.get("write_id") == record.write_id
 
 
 def _pending(stored: Stored | None, change: Change[T]) -> _Pending[T]:

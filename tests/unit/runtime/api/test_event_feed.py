@@ -115,10 +115,9 @@ async def test_a_page_is_bounded_and_the_next_goes_on() -> None:
     bench = await running()
     for number in range(12):
         await bench.events("a", number)
-    first = await bench.feed.poll("r1", -1, 0)
-    second = await bench.feed.poll("r1", first.last, 0)
-    assert sequences(first) + sequences(second) == list(range(12))
-    assert not first.complete
+    pages = [await bench.feed.poll("r1", after, 0) for after in (-1, 3, 7)]
+    assert [sequences(page) for page in pages] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]
+    assert [page.last for page in pages] == [3, 7, 11]
 
 
 async def test_a_stream_follows_to_the_last_event_of_the_end() -> None:

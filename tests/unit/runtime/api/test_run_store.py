@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from datetime import timedelta
 
 import msgspec
@@ -15,7 +16,7 @@ from runtime.api.run_store import TRIES, Change
 from runtime.api.transitions import cancel
 from runtime.contract import names
 from runtime.contract.states import RunState
-from runtime.ports.documents import Create, Key, StoreMisconfigured, StoreUnavailable
+from runtime.ports.documents import Create, Key, StoreMisconfigured, StoreUnavailable, Write
 from tests.support.api_bench import ApiBench
 from tests.support.faulty_documents import Fault
 
@@ -127,6 +128,28 @@ async def test_a_change_is_made_exactly_once_whatever_is_lost(fault: Fault, call
     await create(bench)
     bench.documents.calls.clear()
     bench.documents.choose = lambda number, _kind, _writes: fault if number == call else None
+    after, value = await bench.within(bench.runs.change("r1", lambda run, _now: counted(run)), step=0.1)
+    assert (after.next_sequence, value) == (1, 1)
+    assert (await bench.record()).next_sequence == 1
+
+
+async def test_a_write_that_arrives_after_it_was_given_up_is_not_made_twice() -> None:
+    bench = ApiBench()
+    await create(bench)
+    bench.documents.calls.clear()
+    late: list[Write] = []
+
+    def lose(number: int, kind: str, writes: Sequence[Write]) -> Fault | None:
+        if (number, kind) != (1, "commit"):
+            return None
+        late.extend(writes)
+        return Fault.REQUEST_LOST
+
+    async def arrive() -> None:
+        await bench.store.commit(late)
+
+    bench.documents.choose = lose
+    bench.documents.before[3] = arrive  # between the read that did not show it and the commit that repeats it
     after, value = await bench.within(bench.runs.change("r1", lambda run, _now: counted(run)), step=0.1)
     assert (after.next_sequence, value) == (1, 1)
     assert (await bench.record()).next_sequence == 1
