@@ -117,7 +117,7 @@ def order(bench: ApiBench, faults: dict[int, Fault]) -> None:
     bench.documents.choose = lambda number, _kind, _writes: faults.get(number - first)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(PUBLISHER, st.lists(st.tuples(TOGETHER, FAULTS, PAUSE, PUBLISHER), min_size=8, max_size=14))
 async def test_a_run_keeps_its_promises_through_any_sequence_of_calls(
     publisher: str, steps: list[tuple[list[tuple[Any, ...]], dict[int, Fault], int, str]]
