@@ -167,6 +167,7 @@ def _key(name: str) -> tuple[str, str]:
 
 
 async def test_a_stop_drains_streams_and_leaves_no_process_of_any_kind() -> None:
+    """BR-107: a drain lets a stream end with its last line."""
     world = new_world()
     world.put(service("api", env={"CHILD": "grandchild-of-stop"}))
     async with front(world) as it:
@@ -190,6 +191,7 @@ async def test_a_process_that_a_crashed_instance_had_started_goes_with_it() -> N
 
 
 async def test_a_process_that_does_not_end_when_told_is_killed_after_ten_seconds() -> None:
+    """BR-107: the platform gives ten seconds."""
     world, clock = new_world(), ManualClock()
     world.put(service("api", env={"STUBBORN": "1"}))
     async with front(world, check=False, clock=clock) as it:

@@ -117,6 +117,7 @@ async def test_a_caller_that_waits_to_be_told_to_go_on_is_told(it: Front) -> Non
 
 
 async def test_a_caller_that_goes_away_is_gone_for_the_service_too(it: Front) -> None:
+    """BR-63: a disconnect is seen through the front."""
     call = asyncio.create_task(it.status("api", "/sleep/600"))
     await until(lambda: [one.in_flight for one in it.cloud_run.instances("api")] == [1])
     call.cancel()
@@ -160,6 +161,7 @@ async def test_a_crash_is_503_for_the_requests_in_flight_and_the_next_one_finds_
 
 
 async def test_a_crash_in_the_middle_of_a_response_does_not_look_like_its_end() -> None:
+    """BR-67: what broke off is not a clean end."""
     world = new_world()
     world.put(service("api"))
     async with front(world) as it, it.request("api", "/cut") as response:

@@ -70,6 +70,7 @@ async def test_ordered_faults_go_to_the_next_instance_and_to_no_other() -> None:
 
 @pytest.mark.usefixtures("either_launcher")
 async def test_the_cpu_is_taken_away_between_requests_and_comes_back_with_the_next() -> None:
+    """BR-111: what happens between requests happens later, or never."""
     world = new_world()
     world.put(service("api", container={"resources": {"cpuIdle": True}}))
     async with front(world, options=Options(linger=0.05)) as it:

@@ -63,6 +63,7 @@ async def test_a_start_passes_at_the_first_good_try() -> None:
 
 
 async def test_a_start_fails_at_the_end_of_the_declared_window_with_the_last_reason() -> None:
+    """BR-112: the window is the declared one."""
     it = Setting("closed")
     started = asyncio.create_task(it.prober.started(ProbeSettings(initial_delay=5, period=10, failures=3)))
     await it.clock.advance(34.9)
