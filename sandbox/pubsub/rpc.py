@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import grpc
@@ -15,7 +15,7 @@ from runtime.ports.clock import Clock
 from sandbox.pubsub.access import CONSUME, PUBLISH, VIEW, Access, PermissionMissing, Unauthenticated
 from sandbox.pubsub.faults import Effect, Step
 from sandbox.pubsub.message import InvalidMessage
-from sandbox.pubsub.state import Broker, Feed, NotDeclared
+from sandbox.pubsub.state import ACK_ID, Broker, Feed, NotDeclared
 from sandbox.pubsub.wire import draft_of, received, subscription_resource, topic_resource
 from sandbox.world import Kind, Target, short_name
 
@@ -199,11 +199,13 @@ class Methods(RpcHandler):
 
     async def _acknowledge(self, request: Any, caller: str) -> Any:
         feed = self._consumed(request.subscription, caller)
+        _check_ack_ids(request.ack_ids)
         await self._service.settle(feed, request.ack_ids)
         return Empty()
 
     async def _modify_ack_deadline(self, request: Any, caller: str) -> Any:
         feed = self._consumed(request.subscription, caller)
+        _check_ack_ids(request.ack_ids)
         seconds = request.ack_deadline_seconds
         if not 0 <= seconds <= ACK_DEADLINE_MAX:
             raise Refused(
@@ -216,6 +218,14 @@ class Methods(RpcHandler):
             elif lease is not None:
                 feed.backlog.extend(lease, self._clock.monotonic() + seconds)
         return Empty()
+
+
+def _check_ack_ids(ack_ids: Sequence[str]) -> None:
+    """Refuses what was never an ack id; one of a delivery that is over is none of the caller's faults."""
+    wrong = next((ack_id for ack_id in ack_ids if ACK_ID.fullmatch(ack_id) is None), None)
+    if wrong is not None or not ack_ids:
+        message = "no ack ids" if wrong is None else f"invalid ack id {wrong[:40]!r}"
+        raise Refused(f"{message}; send the ack_id of received messages", grpc.StatusCode.INVALID_ARGUMENT)
 
 
 def _serialized(response: Any) -> bytes:

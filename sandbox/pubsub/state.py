@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import re
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 import structlog
 
@@ -18,6 +19,9 @@ from sandbox.pubsub.dead_letter import DeadLetters, dead_letter
 from sandbox.pubsub.declared import Declarations, Subscription
 from sandbox.pubsub.journal_file import Attempted, Record, Recovery, Removed, Settled, Stored, Waiting
 from sandbox.pubsub.message import Draft, Message
+
+ACK_ID: Final = re.compile(r"[0-9a-f]{16}-[0-9a-f]+", re.ASCII)
+"""What every ack id looks like: which life of the service gave it out, and its number."""
 
 log = structlog.get_logger()
 
