@@ -112,14 +112,14 @@ class ApiPlan(Section):
         Annotated[str, shaped(_DIGEST)],
     ] = explained(
         Explanation(
-            "must map lower case names to the 64 hexadecimal digits of each key's SHA-256",
+            "must map lower case names to the 64 hexadecimal digits of the SHA-256 of each key's secret part",
             "no caller could prove who it is",
-            '{"shop": "$(printf %s KEY | sha256sum)"}',
+            '{"shop": "(the hash that `holdfast keys new shop` prints)"}',
             secret=True,
         ),
         {},
     )
-    """Name of a caller -> SHA-256 of its key; empty: nobody may call."""
+    """Name of a caller -> SHA-256 of its key's secret part; empty: nobody may call."""
     cpu: Cpu = explained(_CPU_RULE, "1")
     """CPUs of one instance."""
     memory: Memory = explained(_MEMORY_RULE, "512Mi")

@@ -52,7 +52,7 @@ class ApiSettings:
         max_attempts: largest `max_attempts` that a run may ask for.
         max_queue_age: age at which a run that was never finished expires.
         run_retention: how long a run is kept after its last write.
-        key_hashes: name of an API key -> SHA-256 of the key, lower case hexadecimal; may be empty.
+        key_hashes: name of an API key -> SHA-256 of the key's secret part, lower case hexadecimal; may be empty.
         engines: engine name -> `module.path:function`, or "" for the built-in flow engine.
         log_level: least severe line that is written.
     """

@@ -15,12 +15,12 @@ _VARIABLE: Final = "API_KEY_HASHES"
 _ENTRY: Final = re.compile(r"([a-z][a-z0-9-]{0,62})=([0-9a-f]{64})")
 _RULE: Final = (
     "must be a comma list of NAME=HASH, each name once and of lower case letters, digits and hyphens, each hash the "
-    "64 hexadecimal digits of the key's SHA-256"
+    "64 hexadecimal digits of the SHA-256 of the key's secret part"
 )
 
 
 def read_key_hashes(env: EnvironmentReader) -> Mapping[str, str]:
-    """Name of a caller -> SHA-256 of its key; empty where the variable is not set."""
+    """Name of a caller -> SHA-256 of its key's secret part; empty where the variable is not set."""
     value = env.optional(_VARIABLE)
     if value is None:
         return NO_KEYS
@@ -28,7 +28,13 @@ def read_key_hashes(env: EnvironmentReader) -> Mapping[str, str]:
     for part in value.split(","):
         match = _ENTRY.fullmatch(part.strip())
         if match is None or match[1] in keys:
-            env.refuse(_VARIABLE, "invalid_api_key_hashes", _RULE, "shop=$(printf %s KEY | sha256sum)", secret=True)
+            env.refuse(
+                _VARIABLE,
+                "invalid_api_key_hashes",
+                _RULE,
+                "shop=(the hash that `holdfast keys new shop` prints)",
+                secret=True,
+            )
             return NO_KEYS
         keys[match[1]] = match[2]
     return MappingProxyType(keys)
