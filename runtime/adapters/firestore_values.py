@@ -110,7 +110,7 @@ def structured_query(asked: Query, collection: str) -> Message:
         collection: its collection with the prefix.
     """
     message = _Query()
-    getattr(message, "from").add().collection_id = collection
+    message.from_.add().collection_id = collection
     filters = message.where.composite_filter
     for condition in asked.where:
         _fill_filter(filters.filters.add(), condition)

@@ -7,7 +7,6 @@ orders by one, and filters on them are refused.
 
 from __future__ import annotations
 
-import hashlib
 import math
 import struct
 from datetime import UTC, datetime, timedelta
@@ -16,7 +15,7 @@ from typing import Final
 from runtime.ports.documents import Value
 
 INDEXED_BYTES: Final = 1500
-"""Firestore indexes this much of a value. What is longer is ordered by its first bytes, and equal only as a whole."""
+"""Firestore indexes this much of a value: longer ones are compared by their start, and refused in a filter."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NULL, _BOOL, _NAN, _NUMBER, _TIME, _TEXT, _BYTES, _LIST, _MAP = (bytes([tag]) for tag in range(0x10, 0xA0, 0x10))
@@ -36,9 +35,9 @@ def order_key(value: Value) -> bytes:
         case datetime():
             return _TIME + struct.pack(">Q", (value - _EPOCH) // timedelta(microseconds=1) + 2**63)
         case str():
-            return _TEXT + _cut(value.encode())
+            return _TEXT + value.encode()[:INDEXED_BYTES]
         case bytes():
-            return _BYTES + _cut(value)
+            return _BYTES + value[:INDEXED_BYTES]
         case list():
             return _LIST
         case _:
@@ -56,7 +55,3 @@ def _number(nearest: float, exact: int | None) -> bytes:
     ordered = bits ^ (2**64 - 1) if bits >> 63 else bits | 1 << 63
     rest = 0 if exact is None else exact - int(nearest)
     return _NUMBER + struct.pack(">QH", ordered, rest + 2**15)
-
-
-def _cut(raw: bytes) -> bytes:
-    return raw if len(raw) <= INDEXED_BYTES else raw[:INDEXED_BYTES] + hashlib.sha256(raw).digest()

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from runtime.adapters.document_rules import check_key
+from runtime.adapters.order_key import INDEXED_BYTES
 from runtime.adapters.plain_values import plain_value
 from runtime.ports.documents import Filter, IndexMissing, Key, Operator, Query, StoreError
 
@@ -45,6 +46,10 @@ def _checked_filter(query: Query, condition: Filter) -> Filter:
     value = plain_value(condition.value, f"{query.collection}.{condition.field}")
     if isinstance(value, list | dict):
         raise _invalid(query, f"the filter on {condition.field} compares with a list or map")
+    # A text counts one byte more, as in every size of Firestore.
+    size = len(value.encode()) + 1 if isinstance(value, str) else len(value) if isinstance(value, bytes) else 0
+    if size > INDEXED_BYTES:
+        raise _invalid(query, f"the filter on {condition.field} has {size} bytes, the limit is {INDEXED_BYTES}")
     unordered = value is None or (isinstance(value, float) and math.isnan(value))
     if unordered and condition.operator is not Operator.EQUAL:
         raise _invalid(query, f"the range on {condition.field} compares with null or NaN")
