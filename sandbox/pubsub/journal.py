@@ -47,6 +47,7 @@ class Journal:
         self._queue: SimpleQueue[_Entry | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._closed: asyncio.Future[None] | None = None
+        self._closing = False
 
     async def open(self) -> Recovery:
         """Opens the file and starts the writer.
@@ -68,7 +69,13 @@ class Journal:
         self._queue.put(_Entry(records, None))
 
     def write(self, *records: Record) -> asyncio.Future[None]:
-        """Writes records in one transaction; the future is done when they are on disk, or raises JournalFailed."""
+        """Writes records in one transaction; the future is done when they are on disk, or raises JournalFailed.
+
+        Raises:
+            JournalFailed: the journal is not open; nobody would ever write the records.
+        """
+        if self._closed is None or self._closing:
+            raise JournalFailed("the journal is not open; start the service")
         durable: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._queue.put(_Entry(records, durable))
         return durable
@@ -77,7 +84,9 @@ class Journal:
         """Writes what waits, then ends the writer; safe where `open` failed or never ran."""
         if self._closed is None:
             return
-        self._queue.put(None)
+        if not self._closing:
+            self._closing = True
+            self._queue.put(None)
         await asyncio.shield(self._closed)
 
     def _run(

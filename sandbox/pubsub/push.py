@@ -80,29 +80,51 @@ class PushLoop:
         self._window = PushWindow()
         self._backoff = PushBackoff()
         self._ungranted_until = 0.0
-        self._in_flight = 0
+        self._deliveries: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
         """Pushes until it is cancelled, or the subscription is not one for push any more."""
-        async with asyncio.TaskGroup() as deliveries:
+        try:
             while self._feed.subscription.push is not None:
                 self._feed.changed.clear()
                 now = self._clock.monotonic()
                 entry, wait = self._next(now)
-                if entry is not None:
-                    lease = self._tools.broker.lease(self._feed, entry, None)
-                    self._in_flight += 1
-                    deliveries.create_task(self._deliver(lease))
-                    continue
-                try:
-                    async with self._clock.timeout(wait):
-                        await self._feed.changed.wait()
-                except TimeoutError:
-                    continue
+                if entry is None:
+                    await self._changed(wait)
+                else:
+                    self._begin(self._tools.broker.lease(self._feed, entry, None))
+            if self._deliveries:
+                await asyncio.wait(self._deliveries)
+        finally:
+            for delivery in self._deliveries:
+                delivery.cancel()
+            await asyncio.gather(*self._deliveries, return_exceptions=True)
+
+    async def _changed(self, seconds: float | None) -> None:
+        try:
+            async with self._clock.timeout(seconds):
+                await self._feed.changed.wait()
+        except TimeoutError:
+            return
+
+    def _begin(self, lease: Lease) -> None:
+        delivery = asyncio.create_task(self._deliver(lease))
+        self._deliveries.add(delivery)
+        delivery.add_done_callback(lambda done: self._ended(done, lease))
+
+    def _ended(self, delivery: asyncio.Task[None], lease: Lease) -> None:
+        self._deliveries.discard(delivery)
+        # A delivery that was cut short here, even before it began, is no refusal: its message is ready again.
+        now = self._clock.monotonic()
+        self._feed.backlog.put_back(lease, now)
+        if not delivery.cancelled() and (error := delivery.exception()) is not None:
+            self._backoff.failed(lease.started, now)
+            log.error("push_broke_off", subscription=self._feed.subscription.name, exc_info=error)
+        self._feed.touch()
 
     def _next(self, now: float) -> tuple[Entry | None, float | None]:
         """The message to push now, or how long to wait at most; None waits for a change."""
-        if self._in_flight >= self._window.size:
+        if len(self._deliveries) >= self._window.size:
             return None, None
         pause = max(self._backoff.until, self._ungranted_until) - now
         if pause > 0:
@@ -127,20 +149,15 @@ class PushLoop:
         return self._tools.grants.allow(self._tools.agent, MINT, Target(Kind.ACCOUNT, push.account), step=step)
 
     async def _deliver(self, lease: Lease) -> None:
-        subscription, started = self._feed.subscription, self._clock.monotonic()
-        try:
-            acknowledged = subscription.push is not None and await self._push(subscription, subscription.push, lease)
-        finally:
-            self._in_flight -= 1
-            self._feed.changed.set()
-        if acknowledged:
+        subscription = self._feed.subscription
+        if subscription.push is not None and await self._push(subscription, subscription.push, lease):
             self._window.acknowledged()
             self._backoff.succeeded()
             self._tools.notes.note(*self._tools.broker.acknowledge(self._feed, [lease]))
             return
         self._window.failed()
         if subscription.retry is None:
-            self._backoff.failed(started, self._clock.monotonic())
+            self._backoff.failed(lease.started, self._clock.monotonic())
         self._tools.broker.reject(self._feed, lease)
 
     async def _push(self, subscription: Subscription, push: PushConfig, lease: Lease) -> bool:

@@ -124,9 +124,7 @@ class Methods(RpcHandler):
         return feed
 
     async def _publish(self, request: Any, caller: str) -> Any:
-        self._broker.sync()
-        if request.topic not in self._broker.declared.topics:
-            raise NotDeclared(f"topic {request.topic} is not declared; declare it in the program")
+        self._broker.topic(request.topic)
         self._access.require(caller, PUBLISH, Target(Kind.TOPIC, short_name(request.topic)))
         drafts = [draft_of(message) for message in request.messages]
         fault = self._service.faults.next(Step.PUBLISH, request.topic)
@@ -143,10 +141,7 @@ class Methods(RpcHandler):
         return types.PublishResponse.pb()(message_ids=ids)
 
     async def _get_topic(self, request: Any, caller: str) -> Any:
-        self._broker.sync()
-        labels = self._broker.declared.topics.get(request.topic)
-        if labels is None:
-            raise NotDeclared(f"topic {request.topic} is not declared; declare it in the program")
+        labels = self._broker.topic(request.topic)
         self._access.require(caller, VIEW, Target(Kind.TOPIC, short_name(request.topic)))
         return topic_resource(request.topic, labels)
 

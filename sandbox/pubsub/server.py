@@ -64,10 +64,11 @@ class PubSub:
         self._server: grpc.aio.Server | None = None
         self._port = 0
         self._ticking: asyncio.Task[None] | None = None
+        self._tools: PushTools
         self._loops: dict[Feed, asyncio.Task[None]] = {}
 
     async def start(self) -> None:
-        """Takes up what the journal knows, begins to push, and serves gRPC on a free port of loopback.
+        """Takes up what the journal knows, begins to push, and serves gRPC on a free port of loopback. Once.
 
         Raises:
             JournalFailed
@@ -96,9 +97,12 @@ class PubSub:
         await self._server.start()
         self.broker.sync()
         self._ticking = asyncio.create_task(self._tick(), name="pubsub-tick")
+        self._ticking.add_done_callback(_report)
 
     async def stop(self) -> None:
-        """Ends calls and pushes; what is not acknowledged is delivered again after the next start."""
+        """Ends calls and pushes; what is not acknowledged is delivered by the next service on this folder."""
+        if self._broker is not None:
+            self._broker.on_sync = lambda: None
         if self._server is not None:
             await self._server.stop(grace=None)
             self._server = None
@@ -189,8 +193,6 @@ class PubSub:
         for feed, task in list(self._loops.items()):
             if task.done():
                 del self._loops[feed]
-                if not task.cancelled() and (error := task.exception()) is not None:
-                    log.error("push_loop_failed", subscription=feed.subscription.name, exc_info=error)
             elif feed not in feeds:
                 task.cancel()
         for feed in feeds:
@@ -198,6 +200,7 @@ class PubSub:
             if feed.subscription.push is not None and feed not in self._loops:
                 name = f"pubsub-push-{feed.subscription.name}"
                 self._loops[feed] = asyncio.create_task(PushLoop(feed, self._tools).run(), name=name)
+                self._loops[feed].add_done_callback(_report)
 
     async def _tick(self) -> None:
         while True:
@@ -207,3 +210,9 @@ class PubSub:
             for feed in self.broker:
                 self.broker.lapse(feed)
                 self.broker.expire(feed)
+
+
+def _report(task: asyncio.Task[None]) -> None:
+    """Says why a task ended that never should."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.error("pubsub_failed", task=task.get_name(), exc_info=error)

@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import re
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -148,15 +148,25 @@ class Broker:
             raise NotDeclared(f"subscription {name} is not declared; declare it in the program")
         return feed
 
+    def topic(self, name: str) -> Mapping[str, str]:
+        """Labels of a topic by its full name.
+
+        Raises:
+            NotDeclared
+        """
+        self.sync()
+        labels = self.declared.topics.get(name)
+        if labels is None:
+            raise NotDeclared(f"topic {name} is not declared; declare it in the program")
+        return labels
+
     def draw_up(self, topic: str, drafts: Iterable[Draft]) -> list[Stored]:
         """Messages with ids, and who gets them; nobody does before `admit`.
 
         Raises:
             NotDeclared: the topic is not declared.
         """
-        self.sync()
-        if topic not in self.declared.topics:
-            raise NotDeclared(f"topic {topic} is not declared; declare it in the program")
+        self.topic(topic)
         feeds = [feed for feed in self._feeds.values() if feed.subscription.topic == topic]
         return [self._draw_up_one(topic, draft, feeds) for draft in drafts]
 

@@ -60,6 +60,7 @@ class Scheduler:
         self._targets.open()
         await self.sync()
         self._running = asyncio.create_task(self._run(), name="scheduler")
+        self._running.add_done_callback(_report)
 
     async def stop(self) -> None:
         """Ends every run; safe where `start` never ran."""
@@ -167,3 +168,9 @@ class Scheduler:
         if effect is Effect.DROP_RESPONSE:
             raise TargetFailed(f"{target.uri} answered {status}, and the answer was dropped as ordered")
         return status
+
+
+def _report(task: asyncio.Task[None]) -> None:
+    """Says why a task ended that never should."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.error("scheduler_failed", exc_info=error)

@@ -158,3 +158,12 @@ async def test_a_file_that_is_no_journal_is_refused_by_its_path(tmp_path: Path) 
 
 async def test_a_journal_that_was_never_opened_can_be_closed(tmp_path: Path) -> None:
     await Journal(tmp_path).close()
+
+
+async def test_a_closed_journal_can_be_closed_again_and_refuses_to_write(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    await journal.open()
+    await journal.close()
+    await journal.close()
+    with pytest.raises(JournalFailed, match="not open"):
+        await journal.write(Stored(message(1), (A,)))

@@ -326,6 +326,23 @@ async def test_an_ordered_lost_answer_is_a_refusal_of_what_was_handled(world: Wo
         assert (len(rig.posts.bodies), rig.counts.acknowledged) == (2, 1)
 
 
+async def test_a_push_that_breaks_off_for_a_reason_of_our_own_is_reported_and_tried_again_after_a_pause(
+    world: World,
+) -> None:
+    async def broken_at_first(number: int) -> int:
+        if number == 1:
+            raise RuntimeError("a fault of this program")
+        return 204
+
+    async with pushing(world, broken_at_first) as rig:
+        with capture_logs() as logs:
+            await rig.pushed()
+        assert [entry["event"] for entry in logs] == ["push_broke_off"]
+        assert rig.counts == Counts(1, 0, 0, 0, 0)
+        await rig.bench.clock.advance(0.1)
+        assert rig.counts == Counts(0, 0, 1, 0, 0)
+
+
 def test_a_fault_that_a_step_does_not_have_is_refused() -> None:
     with pytest.raises(ValueError, match="publish has no fault reorder"):
         Fault(step=Step.PUBLISH, effect=Effect.REORDER)
