@@ -112,7 +112,7 @@ def _say_what_next(endpoint: Endpoint, out: Console) -> None:
     )
     out.print(f"\nThe API is at [bold]{endpoint.url}[/bold]. Try:\n")
     out.print(f"  {curl}\n", soft_wrap=True, highlight=False, markup=False)
-    out.print('  uv run holdfast run jobs/hello.json --input \'{"names": ["you"]}\' --follow\n', soft_wrap=True)
+    out.print('  .venv/bin/holdfast run jobs/hello.json --input \'{"names": ["you"]}\' --follow\n', soft_wrap=True)
     out.print(f"Logs are in {LOCAL_ENDPOINT.parent}/logs. Ctrl-C stops everything.")
 
 
