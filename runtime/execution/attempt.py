@@ -96,7 +96,7 @@ async def run_attempt(job: Job, tools: AttemptTools, *, deadline: float, stop: a
     except CallbackError as error:
         return undelivered(error, None)
     if take.how is not Taking.TAKEN:
-        return AttemptEnd(kind=_NOT_TAKEN[take.how], state=take.state)
+        return AttemptEnd(kind=_NOT_TAKEN[take.how], state=take.state, detail=f"the lease is {take.how.value}")
     attempt = _Attempt(job, tools, callbacks, lease, latest=latest, deadline=deadline, stop=stop)
     return await attempt.run()
 

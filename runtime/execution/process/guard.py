@@ -27,7 +27,7 @@ def main(connection: int, descriptors: child.Descriptors) -> NoReturn:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         adopt_orphans()
         service = socket.socket(fileno=connection)
-        scratch = tempfile.mkdtemp(prefix="holdfast-run-")
+        scratch = tempfile.mkdtemp(prefix="holdfast-job-")
         try:
             status = _stand_over(service, descriptors, scratch)
         finally:

@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 from dataclasses import dataclass
+from functools import partial
 from typing import IO, Final, Self
 
 import structlog
@@ -23,7 +24,7 @@ from runtime.execution.process.frames import (
     read_frame,
     read_length,
 )
-from runtime.execution.tasks import end, first_done
+from runtime.execution.tasks import end, first_done, settled
 from runtime.ports.clock import Clock
 
 TERM_GRACE_SECONDS: Final = 2.0
@@ -57,37 +58,33 @@ class RunProcess:
     `open` makes one; `destroy` must be called on every path.
     """
 
-    def __init__(self, clock: Clock, alive: Level | None) -> None:
+    def __init__(
+        self, clock: Clock, ends: Ends, guard: tuple[asyncio.StreamReader, asyncio.StreamWriter], alive: Level | None
+    ) -> None:
         self._clock = clock
         self._alive = alive
         self._transports: list[asyncio.BaseTransport] = []
-        self._guard: asyncio.StreamWriter
-        self._gone: asyncio.Task[int | None]
-        self._frames: asyncio.StreamReader
-        self.stdout: asyncio.StreamReader
-        self.stderr: asyncio.StreamReader
+        self._loose = [ends.job, ends.frames, ends.stdout, ends.stderr]
+        status, self._guard = guard
+        self._gone = asyncio.create_task(_read_status(status))
+        self._frames, self.stdout, self.stderr = (asyncio.StreamReader(limit=_BUFFER) for _ in range(3))
+        if alive is not None:
+            alive.inc()
 
     @classmethod
     async def open(cls, clock: Clock, ends: Ends, job: bytes, alive: Level | None = None) -> Self:
         """Puts a process's ends on the loop and hands it its job."""
-        process = cls(clock, alive)
         try:
-            reader, process._guard = await asyncio.open_unix_connection(sock=ends.guard)
-            process._gone = asyncio.create_task(_read_status(reader))
-            process._frames = await process._read_pipe(ends.frames)
-            process.stdout = await process._read_pipe(ends.stdout)
-            process.stderr = await process._read_pipe(ends.stderr)
-            await process._write_job(ends.job, job)
+            guard = await asyncio.open_unix_connection(sock=ends.guard)
         except BaseException:
-            for transport in process._transports:
-                transport.close()
-            if hasattr(process, "_gone"):
-                process._guard.close()
-                await end(process._gone)
             ends.close()
             raise
-        if alive is not None:
-            alive.inc()
+        process = cls(clock, ends, guard, alive)
+        try:
+            await process._connect(job)
+        except BaseException:
+            await process.destroy()
+            raise
         return process
 
     async def frame(self) -> Frame | None:
@@ -117,15 +114,8 @@ class RunProcess:
     async def destroy(self) -> None:
         """Kills what is left and releases everything; a cancellation of the caller does not cut it short."""
         cleanup = asyncio.create_task(self._destroy())
-        interrupted = False
-        while not cleanup.done():
-            try:
-                await asyncio.wait([cleanup])
-            except asyncio.CancelledError:
-                interrupted = True
+        await settled(cleanup)
         cleanup.result()
-        if interrupted:
-            raise asyncio.CancelledError
 
     async def _destroy(self) -> None:
         await self._kill()
@@ -133,6 +123,8 @@ class RunProcess:
         self._guard.close()
         for transport in self._transports:
             transport.close()
+        for pipe in self._loose:
+            pipe.close()
         if self._alive is not None:
             self._alive.dec()
         # Transports report their end in the loop's next turn.
@@ -147,19 +139,15 @@ class RunProcess:
         if not self._gone.done():
             self._guard.write(order)
 
-    async def _read_pipe(self, pipe: IO[bytes]) -> asyncio.StreamReader:
-        reader = asyncio.StreamReader(limit=_BUFFER)
-        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(reader), pipe
-        )
-        self._transports.append(transport)
-        return reader
-
-    async def _write_job(self, pipe: IO[bytes], job: bytes) -> None:
-        transport, _ = await asyncio.get_running_loop().connect_write_pipe(asyncio.BaseProtocol, pipe)
-        self._transports.append(transport)
-        transport.write(job)
-        transport.write_eof()
+    async def _connect(self, job: bytes) -> None:
+        loop = asyncio.get_running_loop()
+        writer, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, self._loose.pop(0))
+        self._transports.append(writer)
+        writer.write(job)
+        writer.write_eof()
+        for stream in (self._frames, self.stdout, self.stderr):
+            reader, _ = await loop.connect_read_pipe(partial(asyncio.StreamReaderProtocol, stream), self._loose.pop(0))
+            self._transports.append(reader)
 
 
 async def _read_status(guard: asyncio.StreamReader) -> int | None:

@@ -86,18 +86,27 @@ class ProcessStarter:
         except OSError as error:
             raise ProcessUnavailable(f"no channel for a job's process: {error.strerror}") from None
         try:
-            async with self._lock, self._clock.timeout(START_SECONDS):
-                orders = await self._running()
-                await self._fork(orders, theirs)
-        except BaseException as error:
+            async with self._lock:
+                await self._ordered(theirs)
+        except BaseException:
             ends.close()
-            if isinstance(error, TimeoutError | OSError):
-                raise ProcessUnavailable("the fork server does not answer") from None
             raise
         finally:
             for one in theirs:
                 one.close() if isinstance(one, socket.socket) else os.close(one)
         return ends
+
+    async def _ordered(self, theirs: list[int | socket.socket]) -> None:
+        for _ in range(2):  # a server that just died is noticed by the first order, and the second one gets its heir
+            try:
+                async with self._clock.timeout(START_SECONDS):
+                    await self._fork(await self._running(), theirs)
+            except OSError as error:  # a timeout is one too
+                log.warning("fork_server_failed", cause=type(error).__name__)
+                await self._end()
+            else:
+                return
+        raise ProcessUnavailable("the fork server does not answer")
 
     async def _fork(self, orders: socket.socket, theirs: list[int | socket.socket]) -> None:
         # An order carries a number, so that the answer to one that was given up is not taken for the next one's.
@@ -116,8 +125,6 @@ class ProcessStarter:
     async def _running(self) -> socket.socket:
         if self._server is not None and self._server.returncode is None and self._orders is not None:
             return self._orders
-        if self._server is not None:
-            log.warning("fork_server_restarted", code=self._server.returncode)
         await self._end()
         ours, theirs = socket.socketpair()
         ours.settimeout(0)

@@ -275,7 +275,6 @@ async def test_a_fork_server_that_died_is_started_again(starter: ProcessStarter)
     await running.until(lambda: bool(running.events))
     assert starter._server is not None
     starter._server.kill()
-    await starter._server.wait()
     assert (await Run(starter, "echo", 1).result()).output == 1
     running.cancelled.set()
     assert (await task).status is ProgressStatus.CANCELLED, "a run in progress has its own guard"
