@@ -35,9 +35,9 @@ def order_key(value: Value) -> bytes:
         case datetime():
             return _TIME + struct.pack(">Q", (value - _EPOCH) // timedelta(microseconds=1) + 2**63)
         case str():
-            return _TEXT + value.encode()[:INDEXED_BYTES]
+            return _TEXT + _start(value.encode(), INDEXED_BYTES - 1)
         case bytes():
-            return _BYTES + value[:INDEXED_BYTES]
+            return _BYTES + _start(value, INDEXED_BYTES)
         case list():
             return _LIST
         case _:
@@ -55,3 +55,8 @@ def _number(nearest: float, exact: int | None) -> bytes:
     ordered = bits ^ (2**64 - 1) if bits >> 63 else bits | 1 << 63
     rest = 0 if exact is None else exact - int(nearest)
     return _NUMBER + struct.pack(">QH", ordered, rest + 2**15)
+
+
+def _start(raw: bytes, limit: int) -> bytes:
+    # A text counts one byte more than it has. What was cut comes after what just fits.
+    return raw if len(raw) <= limit else raw[:limit] + b"\0"

@@ -208,12 +208,17 @@ async def test_a_collection_of_any_name_can_be_asked_for(open_documents: OpenDoc
 
 async def test_values_longer_than_an_index_entry_are_compared_by_their_start(documents: Documents) -> None:
     rows: dict[str, Mapping[str, Value]] = {
-        "b": {"v": b"b" * 2000}, "a": {"v": b"a" * 2000}, "c": {"v": b"b" * 1500}, "text": {"v": "b" * 2000},
-    }  # fmt: skip
+        "z-text-fits": {"v": "b" * 1499},
+        "a-text-cut": {"v": "b" * 2000},
+        "b-text-cut": {"v": "b" * 1500},
+        "z-bytes-fit": {"v": b"b" * 1500},
+        "a-bytes-cut": {"v": b"b" * 2000},
+        "b-bytes-cut": {"v": b"b" * 1501},
+    }
     await fill(documents, rows)
-    assert await ids(documents, Query(C, order_by="v")) == ["text", "a", "b", "c"]
-    assert await ids(documents, Query(C, where("v", Operator.GREATER, b"b" * 1499), order_by="v")) == ["b", "c"]
-    assert await ids(documents, Query(C, where("v", Operator.GREATER, "b" * 1499), order_by="v")) == ["text"]
+    assert await ids(documents, Query(C, order_by="v")) == list(rows)
+    assert await ids(documents, Query(C, where("v", Operator.GREATER, b"b" * 1499), order_by="v")) == list(rows)[3:]
+    assert await ids(documents, Query(C, where("v", Operator.GREATER, "b" * 1499), order_by="v")) == list(rows)[1:3]
 
 
 async def test_the_limit_is_one_to_a_thousand(documents: Documents) -> None:
