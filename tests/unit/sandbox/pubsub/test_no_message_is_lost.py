@@ -168,7 +168,7 @@ def take(made: Machine, step: tuple[str, int | str]) -> None:
             made.bench.clock._elapsed += number  # nothing waits on it here, so nothing has to run
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(ordered=st.booleans(), attempts=st.sampled_from([1, 3]), steps=st.lists(_STEP, min_size=15, max_size=60))
 def test_every_message_is_acknowledged_waiting_or_dead_lettered_after_any_history(
     ordered: bool, attempts: int, steps: list[tuple[str, int | str]]
@@ -186,7 +186,7 @@ def test_every_message_is_acknowledged_waiting_or_dead_lettered_after_any_histor
         assert made.published - made.acknowledged - lazily <= left, "a message was lost"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(steps=st.lists(_STEP, min_size=10, max_size=40))
 def test_messages_of_a_key_are_first_delivered_in_order_after_any_history(
     steps: list[tuple[str, int | str]],
