@@ -197,12 +197,14 @@ class Guard:
                 await self._tools.clock.sleep(min(pause, self.seconds_safe))
                 if self.seconds_safe <= 0:
                     break
+                limit = min(STORE_CALL, self.seconds_safe)
                 try:
-                    await self._write(self.record, min(STORE_CALL, self.seconds_safe))
+                    async with self._tools.clock.timeout(limit):
+                        await self._write(self.record, limit)
                     pause = usual
-                except StoreError as error:
+                except (StoreError, TimeoutError) as error:
                     self._tools.metrics.heartbeat_failures.labels(cause="unknown").inc()
-                    log.warning("claim_heartbeat_failed", work="continues", error=str(error), code=error.code)
+                    log.warning("claim_heartbeat_failed", work="continues", error=str(error))
                     pause = min(usual, BEAT_RETRY)
             self._give_way("unconfirmed")
         except ClaimLost:

@@ -92,8 +92,6 @@ async def _run(deps: WorkerDeps, guard: Guard, job: Job, deadline: float) -> tup
                 await guard.abandon()
     if not running.done():
         return Ended(reason or deps.workload.failed_code), True
-    if guard.lost.is_set():
-        return Ended("claim_lost"), False
     return running.result() or Ended(reason or deps.workload.failed_code), False
 
 

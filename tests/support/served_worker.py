@@ -74,6 +74,12 @@ class ServedWorker:
         if lingering:
             await asyncio.wait(lingering)
 
+    async def cut_off(self) -> None:
+        """Cancels every handler and closes its connection, as a server does at the end of its patience."""
+        server = self._runner.server
+        assert server is not None
+        await server.shutdown(0.1)
+
     async def push(self, body: Any = GOOD, *, path: str = "/", **headers: str) -> tuple[int, str]:
         """Status and text of one push with a good token."""
         headers = {"Authorization": self.bearer, **headers}

@@ -8,6 +8,7 @@ import socket
 import struct
 from collections.abc import AsyncIterator
 
+import aiohttp
 import pytest
 
 from runtime.contract.limits import MIB, PUSH_ENVELOPE_BYTES
@@ -212,6 +213,25 @@ async def test_work_outlives_the_caller(served: ServedWorker, *, reset: bool) ->
     assert await served.state() == "completed"
     assert (await served.push())[0] == 204
     assert served.workload.runs == 1
+
+
+async def test_work_outlives_the_server(served: ServedWorker) -> None:
+    """A server that gives up its connections cancels their handlers, and not what they began."""
+    go_on = asyncio.Event()
+
+    async def slow(_stop: asyncio.Event) -> Ended:
+        await go_on.wait()
+        return Ended("completed")
+
+    served.workload.run = slow
+    pushed = asyncio.create_task(served.push())
+    await until(lambda: served.workload.active)
+    await served.cut_off()
+    await asyncio.wait({pushed})
+    assert isinstance(pushed.exception(), aiohttp.ClientError)
+    go_on.set()
+    await until(lambda: not served.lifecycle.in_flight)
+    assert await served.state() == "completed"
 
 
 async def test_a_drain_answers_what_is_in_flight(served: ServedWorker) -> None:

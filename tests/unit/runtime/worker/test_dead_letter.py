@@ -122,14 +122,24 @@ async def test_owners_that_are_killed_use_up_their_message(deliveries: DeliveryB
     assert letter["last_failure_class"] == "dispatch_error"
 
 
-@pytest.mark.parametrize("code", ["execution_failed", "run_lease_busy", "processing_timeout"])
-async def test_a_retryable_end_of_the_brokers_last_delivery_is_the_end(clock: ManualClock, code: str) -> None:
+@pytest.mark.parametrize(
+    ("code", "cause"),
+    [
+        ("execution_failed", "dispatch_error"),
+        ("run_lease_busy", "backpressure"),
+        ("processing_timeout", "framework_timeout"),
+    ],
+)
+async def test_a_retryable_end_of_the_brokers_last_delivery_is_the_end(
+    clock: ManualClock, code: str, cause: str
+) -> None:
     deliveries = DeliveryBench(clock, broker_attempts=20)
     deliveries.workload.run = ends(code)
     assert await deliveries.worker().deliver(envelope(attempt=19)) == code
     assert await deliveries.letters() == []
     assert await deliveries.worker().deliver(envelope(attempt=20)) == "broker_attempts_exhausted"
-    assert len(await deliveries.letters()) == 1
+    (letter,) = await deliveries.letters()
+    assert (letter["failure_class"], letter["last_failure_class"]) == ("retry_exhausted", cause)
     assert await deliveries.worker().deliver(envelope(attempt=20)) == "already_dead_lettered"
     assert await deliveries.worker().deliver(envelope(attempt=21)) == "dead_letter_window_exhausted"
 
@@ -185,6 +195,28 @@ async def test_the_original_bytes_are_kept_up_to_a_size(
     assert (letter["failure_class"], letter["has_payload"]) == ("malformed_message", kept is not None)
     assert [one["data"] for one in await deliveries.letter_payloads()] == ([] if kept is None else [kept])
     assert deliveries.workload.given_up == [], "nobody vouches for a job that cannot be read"
+
+
+async def test_nothing_that_a_message_carries_keeps_its_letter_from_being_written(deliveries: DeliveryBench) -> None:
+    deliveries.workload.run = ends("invalid_execution_request", "x" * 2**21)
+    body = envelope(orderingKey="k" * 2**21, attributes={"a": "x" * 2**21})
+    assert await deliveries.worker().deliver(body) == "invalid_execution_request"
+    assert len(await deliveries.letters()) == 1
+
+
+async def test_a_claim_lost_before_the_letter_writes_none(deliveries: DeliveryBench, clock: ManualClock) -> None:
+    async def too_late(stop: asyncio.Event) -> Ended:
+        await stop.wait()
+        return Ended("invalid_execution_request")
+
+    deliveries.workload.run = too_late
+    delivery = deliveries.worker().start()
+    await clock.advance(1)
+    document = await deliveries.document()
+    assert document is not None
+    await deliveries.memory.commit([Replace(deliveries.key(), {**document.data, "token": "x"}, document.version)])
+    await clock.advance(30)
+    assert (await delivery, await deliveries.letters()) == ("claim_lost", [])
 
 
 async def test_letter_and_payload_are_one_write(deliveries: DeliveryBench) -> None:

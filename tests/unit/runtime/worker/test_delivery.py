@@ -257,3 +257,20 @@ async def test_deliveries_of_different_messages_do_not_meet(deliveries: Delivery
     answers = await asyncio.gather(*(worker.deliver(envelope(message_id=str(number))) for number in range(20)))
     assert set(answers) == {"completed"}
     assert deliveries.workload.runs == 20
+
+
+async def test_work_that_completes_under_a_lost_claim_is_not_acknowledged(
+    deliveries: DeliveryBench, clock: ManualClock
+) -> None:
+    async def too_late(stop: asyncio.Event) -> Ended:
+        await stop.wait()
+        return Ended("completed")
+
+    deliveries.workload.run = too_late
+    delivery = deliveries.worker().start()
+    await clock.advance(1)
+    document = await deliveries.document()
+    assert document is not None
+    await deliveries.memory.commit([Replace(deliveries.key(), {**document.data, "token": "x"}, document.version)])
+    await clock.advance(30)
+    assert await delivery == "claim_lost"

@@ -218,3 +218,55 @@ async def test_an_abandoned_claim_is_left_to_its_age(bench: ClaimsBench, clock: 
     assert await bench.field("state") == "in_progress"
     await clock.advance(180)
     assert isinstance(await bench.process("b").acquire(), Guard)
+
+
+async def test_a_store_that_hangs_stops_the_work_in_time(bench: ClaimsBench, clock: ManualClock) -> None:
+    never = asyncio.Event()
+    bench.store.before = dict.fromkeys(range(1, 100), never.wait)
+    async with await bench.process().own() as guard:
+        await clock.advance(170)
+        assert guard.lost.is_set()
+
+
+async def test_a_failed_heartbeat_is_tried_again_soon(clock: ManualClock) -> None:
+    bench = ClaimsBench(clock, heartbeat=60)
+    bench.store.at(_1=Fault.DOWN)
+    async with await bench.process().own() as guard:
+        await clock.advance(64)
+        assert len(bench.store.calls) == 2
+        await clock.advance(1)
+        assert len(bench.store.calls) == 3
+        await guard.settle(ClaimState.COMPLETED, "", within=8)
+
+
+async def test_a_heartbeat_counts_from_when_it_was_sent(bench: ClaimsBench, clock: ManualClock) -> None:
+    """The store may have judged it at any moment since."""
+
+    async def slow() -> None:
+        await clock.sleep(5)
+
+    bench.store.before[1] = slow
+    bench.store.choose = between(clock, 36, 1e9, Fault.DOWN)
+    async with await bench.process().own() as guard:
+        await clock.advance(30 + 169)
+        assert not guard.lost.is_set()
+        await clock.advance(1)
+        assert guard.lost.is_set()
+
+
+@pytest.mark.parametrize("fault", [Fault.CANCELLED_BEFORE, Fault.CANCELLED_AFTER])
+async def test_a_heartbeat_that_dies_takes_the_work_with_it(
+    bench: ClaimsBench, clock: ManualClock, fault: Fault
+) -> None:
+    bench.store.at(_1=fault)
+    async with await bench.process().own() as guard:
+        await clock.advance(30)
+        assert guard.lost.is_set()
+
+
+async def test_a_claim_that_may_be_anothers_is_not_released(bench: ClaimsBench, clock: ManualClock) -> None:
+    bench.store.choose = between(clock, 1, 175, Fault.DOWN)
+    async with await bench.process().own() as guard:
+        await clock.advance(176)
+        assert guard.lost.is_set()
+    assert await bench.field("state") == "in_progress"

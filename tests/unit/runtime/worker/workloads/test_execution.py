@@ -207,7 +207,7 @@ async def test_an_engine_that_breaks_every_time_ends_in_a_dead_lettered_run(benc
 async def test_a_drain_leaves_the_run_to_the_next_worker(bench: Bench) -> None:
     async def long(context: RunContext) -> RunResult:
         await context.cancelled.wait()
-        return RunResult(ProgressStatus.COMPLETED)
+        return RunResult(ProgressStatus.CANCELLED)
 
     bench.engine.work = long
     worker = bench.worker()
