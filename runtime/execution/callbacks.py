@@ -151,7 +151,7 @@ class ExecutionCallbacks:
                 return await self._try(path, body, kind, seconds)
             except _TryAgain as again:
                 fault = str(again)
-                pause = max(again.wait, self._jitter(min(LONGEST_PAUSE, FIRST_PAUSE * 2.0**tries)))
+                pause = max(again.wait, self._jitter(min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(tries, 16))))
             tries += 1
             if until is None and tries > self._rules.retries:
                 break
