@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import Final, TypeAlias, TypeVar
 
 import asyncpg
@@ -221,7 +222,9 @@ class PostgresDocuments:
                     await connection.execute("ROLLBACK")
                 await self._pool.release(connection, timeout=RECOVER_SECONDS)
         except (TimeoutError, *DRIVER_ERRORS):
-            connection.terminate()
+            # A connection that ended by itself has left the pool's proxy already, which then refuses every call.
+            with suppress(asyncpg.InterfaceError):
+                connection.terminate()
 
     def _timed(self, text: str) -> str:
         return text.replace(sql.STORE_CLOCK, self._store_clock)
