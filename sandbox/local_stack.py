@@ -129,6 +129,8 @@ class LocalStack:
         failures = await self.cloud_run.deploy()
         if failures:
             raise LocalStackFailed("; ".join(f"{name}: {why}" for name, why in sorted(failures.items())))
+        self.pubsub.push()
+        self._open.push_async_callback(self.pubsub.hold)
         await self.scheduler.start()
         self._open.push_async_callback(self.scheduler.stop)
 
@@ -166,7 +168,7 @@ class LocalStack:
         self.hosts.add(KEYS_HOST, self.identity.keys_address)
         self.pubsub = PubSub(world, self.identity, self.hosts, clock, options.state_dir / "pubsub")
         self._open.push_async_callback(self.pubsub.stop)
-        await self.pubsub.start()
+        await self.pubsub.start(push=False)
         self.cloud_run = CloudRun(
             world,
             self.identity,

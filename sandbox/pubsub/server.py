@@ -66,13 +66,18 @@ class PubSub:
         self._ticking: asyncio.Task[None] | None = None
         self._tools: PushTools
         self._loops: dict[Feed, asyncio.Task[None]] = {}
+        self._pushing = False
 
-    async def start(self) -> None:
-        """Takes up what the journal knows, begins to push, and serves gRPC on a free port of loopback. Once.
+    async def start(self, *, push: bool = True) -> None:
+        """Takes up what the journal knows, and serves gRPC on a free port of loopback. Once.
+
+        Args:
+            push: begins to push at once; False waits for `push`, where what is pushed to is not there yet.
 
         Raises:
             JournalFailed
         """
+        self._pushing = push
         recovery = await self._journal.open()
         agent = self._world.agent(AGENT)
         letters = DeadLetters(self._identity.grants, agent)
@@ -99,6 +104,20 @@ class PubSub:
         self._ticking = asyncio.create_task(self._tick(), name="pubsub-tick")
         self._ticking.add_done_callback(_report)
 
+    def push(self) -> None:
+        """Begins to push."""
+        self._pushing = True
+        self._follow()
+
+    async def hold(self) -> None:
+        """Ends every push, the ones under way too; a push that nobody can answer must not count as a delivery."""
+        self._pushing = False
+        loops = list(self._loops.values())
+        for task in loops:
+            task.cancel()
+        await asyncio.gather(*loops, return_exceptions=True)
+        self._loops.clear()
+
     async def stop(self) -> None:
         """Ends calls and pushes; what is not acknowledged is delivered by the next service on this folder."""
         if self._broker is not None:
@@ -106,11 +125,10 @@ class PubSub:
         if self._server is not None:
             await self._server.stop(grace=None)
             self._server = None
-        tasks = [*self._loops.values(), *([self._ticking] if self._ticking is not None else [])]
-        self._loops.clear()
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._ticking is not None:
+            self._ticking.cancel()
+            await asyncio.wait({self._ticking})
+        await self.hold()
         await self._endpoints.close()
         await self._journal.close()
 
@@ -189,6 +207,8 @@ class PubSub:
 
     def _follow(self) -> None:
         """Begins a push loop for every subscription that pushes and has none; ends those of removed subscriptions."""
+        if not self._pushing:
+            return
         feeds = list(self.broker)
         for feed, task in list(self._loops.items()):
             if task.done():

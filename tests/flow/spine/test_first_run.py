@@ -43,3 +43,15 @@ async def test_two_stacks_run_side_by_side(tmp_path: Path) -> None:
         for running in (one, two):
             record, _ = await running.ended((await running.submit())["run_id"])
             assert record["state"] == "succeeded"
+
+
+async def test_what_was_accepted_while_the_stack_went_down_is_worked_by_the_next_one(tmp_path: Path) -> None:
+    async with local_stack(tmp_path) as running:
+        await running.stack.pubsub.hold()
+        for number in range(3):
+            await running.submit(run_id=f"kept-{number}")
+    async with local_stack(tmp_path) as running:
+        for number in range(3):
+            record, _ = await running.ended(f"kept-{number}")
+            assert record["state"] == "succeeded"
+            assert record["attempt"] == 1
