@@ -1,0 +1,122 @@
+"""A Firestore that answers what a test orders: for refusals that no emulator gives."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import grpc
+from google.cloud.firestore_v1.types import firestore as messages
+from google.protobuf.any_pb2 import Any as AnyMessage
+from google.protobuf.duration_pb2 import Duration
+from google.rpc.error_details_pb2 import RetryInfo
+from google.rpc.status_pb2 import Status
+
+COMMIT: Final = "Commit"
+GET: Final = "BatchGetDocuments"
+QUERY: Final = "RunQuery"
+
+_REQUESTS: Final = {
+    COMMIT: messages.CommitRequest.pb(),
+    GET: messages.BatchGetDocumentsRequest.pb(),
+    QUERY: messages.RunQueryRequest.pb(),
+}
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """An error status; `retry_after` seconds go with it as the server's hint."""
+
+    code: grpc.StatusCode
+    text: str = "refused by the test"
+    retry_after: float | None = None
+
+
+@dataclass(frozen=True)
+class Silence:
+    """No answer."""
+
+
+Answer = Refusal | Silence | Any
+"""What one call gets; anything else is a message, or a list of messages for a stream."""
+
+
+@dataclass
+class ScriptedFirestore:
+    """Each call takes the next answer of its method; the last one is given for ever.
+
+    Attributes:
+        answers: by method.
+        calls: requests received, by method.
+        arrived: set at every call.
+    """
+
+    answers: dict[str, list[Answer]] = field(default_factory=dict)
+    calls: dict[str, list[Any]] = field(default_factory=lambda: defaultdict(list))
+    arrived: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator[str]:
+        """Gives `host:port`."""
+        server = grpc.aio.server()
+        handlers = {
+            COMMIT: grpc.unary_unary_rpc_method_handler(
+                self._handler(COMMIT, stream=False), _REQUESTS[COMMIT].FromString, _serialized
+            ),
+            GET: grpc.unary_stream_rpc_method_handler(
+                self._handler(GET, stream=True), _REQUESTS[GET].FromString, _serialized
+            ),
+            QUERY: grpc.unary_stream_rpc_method_handler(
+                self._handler(QUERY, stream=True), _REQUESTS[QUERY].FromString, _serialized
+            ),
+        }
+        server.add_generic_rpc_handlers(
+            (grpc.method_handlers_generic_handler("google.firestore.v1.Firestore", handlers),)
+        )
+        port = server.add_insecure_port("127.0.0.1:0")
+        await server.start()
+        try:
+            yield f"127.0.0.1:{port}"
+        finally:
+            await server.stop(grace=None)
+
+    def _handler(self, method: str, *, stream: bool) -> Any:
+        async def unary(request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> Any:
+            return await self._answer(method, request, context)
+
+        async def streamed(request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> AsyncIterator[Any]:
+            for item in await self._answer(method, request, context):
+                yield item
+
+        return streamed if stream else unary
+
+    async def _answer(self, method: str, request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> Any:
+        self.calls[method].append(request)
+        self.arrived.set()
+        script = self.answers[method]
+        answer = script.pop(0) if len(script) > 1 else script[0]
+        if isinstance(answer, Silence):
+            await asyncio.Event().wait()
+        if isinstance(answer, Refusal):
+            await _refuse(context, answer)
+        return answer
+
+
+async def _refuse(context: grpc.aio.ServicerContext[Any, Any], refusal: Refusal) -> None:
+    metadata: tuple[tuple[str, bytes], ...] = ()
+    if refusal.retry_after is not None:
+        detail = AnyMessage()
+        delay = Duration(seconds=int(refusal.retry_after), nanos=int(refusal.retry_after % 1 * 1e9))
+        detail.Pack(RetryInfo(retry_delay=delay))
+        status = Status(code=refusal.code.value[0], message=refusal.text, details=[detail])
+        metadata = (("grpc-status-details-bin", status.SerializeToString()),)
+    await context.abort(refusal.code, refusal.text, metadata)
+
+
+def _serialized(message: Any) -> bytes:
+    body: bytes = message.SerializeToString()
+    return body
