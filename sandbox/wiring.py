@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 import aiohttp
+
 from runtime.adapters.google_keys import GoogleKeySource
 from runtime.adapters.metadata_server import MetadataTokens
-
 from runtime.adapters.postgres import PostgresDocuments
 from runtime.adapters.postgres_schema import open_pool
 from runtime.contract.settings.api import ApiSettings
@@ -66,6 +66,7 @@ async def _documents(settings: Settings, instance: InstanceConfig, clock: Clock,
 
 def _pubsub(instance: InstanceConfig, session: aiohttp.ClientSession, clock: Clock) -> Publisher:
     import grpc.aio
+
     from runtime.adapters.pubsub import PubSubPublisher
 
     channel = grpc.aio.insecure_channel(f"127.0.0.1:{instance.pubsub_port}")
