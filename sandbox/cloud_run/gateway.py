@@ -14,7 +14,7 @@ from sandbox.cloud_run.pool import NoCapacity, NoInstance
 from sandbox.cloud_run.proxy import Passage
 from sandbox.cloud_run.routing import Entrance, Routes
 from sandbox.cloud_run.service import Service
-from sandbox.cloud_run.upstream import LOST
+from sandbox.cloud_run.upstream import LOST, NotConnected
 
 log = structlog.get_logger()
 
@@ -46,18 +46,24 @@ class Gateway:
         decision = admit(request.headers, declared, self._identity)
         if isinstance(decision, Refused):
             return _answer(decision.status, decision.reason)
-        service = self._services[declared.name]
         try:
-            instance = await service.pool.acquire()
+            return await self._serve(request, self._services[declared.name], decision)
         except NoCapacity as error:
             return _answer(429, str(error))
         except NoInstance as error:
             return _answer(503, str(error))
-        try:
-            with instance.cpu.held():
-                return await self._through(request, service, instance, decision)
-        finally:
-            service.pool.release(instance)
+
+    async def _serve(self, request: web.BaseRequest, service: Service, admitted: Admitted) -> web.StreamResponse:
+        while True:
+            instance = await service.pool.acquire()
+            try:
+                with instance.cpu.held():
+                    return await self._through(request, service, instance, admitted)
+            except NotConnected:
+                # Its process has ended, which is not known here yet. Nothing was sent, so another one may have it.
+                instance.serving = False
+            finally:
+                service.pool.release(instance)
 
     async def _through(
         self, request: web.BaseRequest, service: Service, instance: Instance, admitted: Admitted
@@ -76,6 +82,8 @@ class Gateway:
             failed = _answer(504, f"{declared.name} did not answer within {declared.timeout:g} s")
         except LOST as error:
             if request.transport is not None:
+                # The caller's next request must not meet the same process.
+                await instance.confirm_end()
                 log.warning("instance_lost", service=declared.name, instance=instance.id, detail=type(error).__name__)
             failed = _answer(503, f"the connection to an instance of {declared.name} was lost")
         if passage.begun and request.transport is not None:

@@ -33,6 +33,8 @@ MISCONFIGURED: Final = 78
 """Exit code of a process that was told something it cannot work with; it has said what, a line each."""
 _FAULT: Final = re.compile(r"[a-z][a-z0-9_]*: .+")
 _OUTPUT_SECONDS: Final = 2.0
+_END_SECONDS: Final = 1.0
+"""How long the end of a process may take to be told after its connections have ended."""
 
 
 class InstanceFailed(HoldfastError):
@@ -123,6 +125,17 @@ class Instance:
             if probe is not None:
                 self._watch(self._prober.watch(probe, on_change))
         self._watch(self._report_end())
+
+    async def confirm_end(self) -> None:
+        """A connection was lost: takes no more requests where the process has ended with it, which is soon known."""
+        if self._exit is None:
+            return
+        try:
+            async with self._clock.timeout(_END_SECONDS):
+                await asyncio.wait({self._exit})
+        except TimeoutError:
+            return
+        self.serving = False
 
     async def stop(self, grace: float = DRAIN_SECONDS) -> None:
         """Ends the process with SIGTERM, or after `grace` seconds by force, and leaves nothing of it behind."""

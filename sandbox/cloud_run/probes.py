@@ -8,7 +8,7 @@ from typing import Final
 from runtime.ports.clock import Clock
 from sandbox.cloud_run.cpu import Cpu
 from sandbox.cloud_run.probe_settings import ProbeSettings
-from sandbox.cloud_run.upstream import LOST, Upstream
+from sandbox.cloud_run.upstream import LOST, NotConnected, Upstream
 
 STARTUP_POLL: Final = 0.02
 """Seconds between tries while an instance starts. Only the end of the declared window is kept, not its period: nobody
@@ -61,8 +61,10 @@ class Prober:
                     return await self._ask(probe)
         except TimeoutError:
             return f"no answer within {probe.timeout:g} s"
+        except NotConnected as error:
+            return str(error)
         except LOST as error:
-            return f"{type(error).__name__}: nobody answered"
+            return f"{type(error).__name__}: the connection was lost"
 
     async def _ask(self, probe: ProbeSettings) -> str | None:
         exchange = await self._upstream.exchange()

@@ -23,6 +23,10 @@ LOST: Final = (ClientError, HttpProcessingError, OSError)
 """What a request meets when its instance, or its connection, ends, or what comes is no response."""
 
 
+class NotConnected(Exception):
+    """An instance takes no connection; nothing was sent."""
+
+
 class Exchange:
     """One request and its response on a connection that nothing else uses meanwhile."""
 
@@ -116,7 +120,7 @@ class Upstream:
             head_only: True for HEAD, whose response has no body whatever its head says.
 
         Raises:
-            OSError: nobody listens.
+            NotConnected: nobody listens.
         """
         fresh = self._clock.monotonic() - IDLE_SECONDS
         while self._idle:
@@ -125,7 +129,10 @@ class Upstream:
                 return Exchange(connection, self, head_only=head_only)
             connection.close()
         loop = asyncio.get_running_loop()
-        _, connection = await loop.create_unix_connection(lambda: ResponseHandler(loop), self._path)
+        try:
+            _, connection = await loop.create_unix_connection(lambda: ResponseHandler(loop), self._path)
+        except OSError as error:
+            raise NotConnected(f"nobody listens: {type(error).__name__}") from error
         return Exchange(connection, self, head_only=head_only)
 
     def keep(self, connection: ResponseHandler) -> None:

@@ -10,7 +10,7 @@ from runtime.adapters.clock import ManualClock
 from sandbox.cloud_run.cpu import Cpu
 from sandbox.cloud_run.probe_settings import ProbeSettings
 from sandbox.cloud_run.probes import STARTUP_POLL, Prober
-from sandbox.cloud_run.upstream import Exchange, Upstream
+from sandbox.cloud_run.upstream import Exchange, NotConnected, Upstream
 
 HANG = "hang"
 
@@ -30,7 +30,7 @@ class Unreachable(Upstream):
         if now == HANG:
             await asyncio.Event().wait()
         if now == "closed":
-            raise ConnectionRefusedError("nobody listens")
+            raise NotConnected("nobody listens")
         return OpenPort()
 
 
@@ -69,7 +69,7 @@ async def test_a_start_fails_at_the_end_of_the_declared_window_with_the_last_rea
     await it.clock.advance(34.9)
     assert not started.done()
     await it.clock.advance(0.2)
-    assert await started == "ConnectionRefusedError: nobody answered"
+    assert await started == "nobody listens"
     assert it.upstream.asked[0] == 5
 
 
