@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import math
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
@@ -147,7 +148,7 @@ class MetadataTokens:
         value, lives = await fetch()
         if not _TOKEN.fullmatch(value):
             raise _Unusable("the answer is not a token")
-        if lives < LEAST_SECONDS:
+        if not LEAST_SECONDS <= lives < math.inf:
             raise _Unusable(f"the token lives {lives:.0f} s, less than {LEAST_SECONDS} s")
         ends = asked + lives
         return _Token(value, ends, min(max(ends - REFRESH_SECONDS, asked + REUSE_SECONDS), ends - LEAST_SECONDS))
