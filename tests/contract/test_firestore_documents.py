@@ -30,6 +30,7 @@ from runtime.ports.documents import (
     VersionMismatch,
 )
 from tests.support.emulators import firestore_client
+from tests.support.local_host import deaf_port
 from tests.support.scripted_firestore import COMMIT, GET, QUERY, Refusal, ScriptedFirestore, Silence
 
 KEY = Key("claims", "one")
@@ -284,16 +285,15 @@ async def test_a_cancelled_caller_is_cancelled(scripted: Scripted) -> None:
         await commit
 
 
-async def test_a_server_that_is_gone_is_unavailable(clock: ImpatientClock) -> None:
-    async with ScriptedFirestore().serving() as address:
-        pass
-    documents = FirestoreDocuments(firestore_client(address, "p"), clock, retries=1)
-    with pytest.raises(StoreUnavailable) as read:
-        await documents.get(KEY, timeout=5)
-    assert not read.value.unclear
-    with pytest.raises(StoreUnavailable):
-        await documents.commit([Create(KEY, {})], timeout=5)
-    await documents.close()
+async def test_a_server_that_is_not_there_is_unavailable(clock: ImpatientClock) -> None:
+    with deaf_port() as port:
+        documents = FirestoreDocuments(firestore_client(f"127.0.0.1:{port}", "p"), clock, retries=1)
+        with pytest.raises(StoreUnavailable) as read:
+            await documents.get(KEY, timeout=5)
+        assert not read.value.unclear
+        with pytest.raises(StoreUnavailable):
+            await documents.commit([Create(KEY, {})], timeout=5)
+        await documents.close()
 
 
 @pytest.mark.emulator

@@ -20,6 +20,7 @@ from runtime.contract.limits import MESSAGE_DATA_BYTES
 from runtime.contract.names import SCOPE_PUBSUB
 from runtime.ports.publisher import PublishRefused, PublishUnavailable
 from runtime.ports.tokens import TokenUnavailable
+from tests.support.local_host import deaf_port
 
 TOPIC: Final = "projects/p/topics/t"
 CALL: Final[dict[str, Any]] = {"retry": None, "timeout": 30}
@@ -195,13 +196,21 @@ async def test_a_server_that_says_nothing_is_left_after_the_callers_time(scripte
         await publisher.publish(TOPIC, b"x", {}, timeout=0.2)
 
 
-async def test_a_stopped_server_is_unavailable() -> None:
+async def test_a_server_that_is_not_there_is_unavailable() -> None:
+    with deaf_port() as port:
+        async with publisher_to(f"127.0.0.1:{port}") as publisher:
+            with pytest.raises(PublishUnavailable):
+                await publisher.publish(TOPIC, b"x", {}, timeout=5)
+
+
+async def test_a_server_that_stops_between_two_messages_is_unavailable() -> None:
     server = ScriptedPubSub()
     async with server.serving() as address:
-        pass
-    async with publisher_to(address) as publisher:
-        with pytest.raises(PublishUnavailable):
-            await publisher.publish(TOPIC, b"x", {}, timeout=5)
+        publisher = PubSubPublisher(grpc.aio.insecure_channel(address), FixedTokens())
+        await publisher.publish(TOPIC, b"x", {})
+    with pytest.raises(PublishUnavailable):
+        await publisher.publish(TOPIC, b"x", {}, timeout=5)
+    await publisher.close()
 
 
 async def test_without_a_token_nothing_is_sent_and_the_publisher_is_unavailable() -> None:

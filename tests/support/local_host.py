@@ -1,9 +1,10 @@
-"""One host of the platform, answered by a handler of the test on a real local server."""
+"""Servers of the test on this machine: one that answers for a host of the platform, and one that never answers."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 
 import aiohttp
 from aiohttp import web
@@ -12,6 +13,15 @@ from aiohttp.test_utils import TestServer
 from sandbox.network import Address, Hosts, LoopbackConnector
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+@contextmanager
+def deaf_port() -> Iterator[int]:
+    """A port of this machine where connections are refused, kept from everybody else."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        port: int = bound.getsockname()[1]
+        yield port
 
 
 @asynccontextmanager

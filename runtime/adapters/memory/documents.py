@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -79,7 +79,10 @@ class MemoryDocuments:
         query = checked_query(query, self._indexes)
         await self._turn(timeout)
         rows = self._rows(query.collection)
-        found = sorted(((_position(query, id_, row), id_) for id_, row in rows.items() if _matches(query, row)))
+        conditions = [_condition(each) for each in query.where]
+        found = sorted(
+            (_position(query, id_, row), id_) for id_, row in rows.items() if _matches(query, row, conditions)
+        )
         if query.descending:
             found.reverse()
         return [self._document(Key(query.collection, id_), rows[id_]) for _, id_ in found[: query.limit]]
@@ -133,32 +136,31 @@ class MemoryDocuments:
         return Document(key, data, row.version, row.updated_at, self._clock.now())
 
 
-def _matches(query: Query, row: _Row) -> bool:
+Condition = tuple[str, Callable[[bytes], bool]]
+"""A field, and what its order key must be."""
+
+
+def _matches(query: Query, row: _Row, conditions: Sequence[Condition]) -> bool:
     if query.order_by is not None and query.order_by not in row.data:
         return False
-    return all(_holds(condition, row.data) for condition in query.where)
+    return all(field in row.data and holds(order_key(row.data[field])) for field, holds in conditions)
 
 
 def _position(query: Query, id_: str, row: _Row) -> tuple[bytes, bytes]:
     return b"" if query.order_by is None else order_key(row.data[query.order_by]), id_.encode()
 
 
-def _holds(condition: Filter, data: Mapping[str, Value]) -> bool:
-    if condition.field not in data:
-        return False
-    key, bound = order_key(data[condition.field]), order_key(condition.value)
+def _condition(condition: Filter) -> Condition:
+    bound = order_key(condition.value)
     first, end = type_bounds(bound)
-    match condition.operator:
-        case Operator.EQUAL:
-            return key == bound
-        case Operator.LESS:
-            return first <= key < bound
-        case Operator.LESS_OR_EQUAL:
-            return first <= key <= bound
-        case Operator.GREATER:
-            return bound < key < end
-        case Operator.GREATER_OR_EQUAL:
-            return bound <= key < end
+    tests: dict[Operator, Callable[[bytes], bool]] = {
+        Operator.EQUAL: lambda key: key == bound,
+        Operator.LESS: lambda key: first <= key < bound,
+        Operator.LESS_OR_EQUAL: lambda key: first <= key <= bound,
+        Operator.GREATER: lambda key: bound < key < end,
+        Operator.GREATER_OR_EQUAL: lambda key: bound <= key < end,
+    }
+    return condition.field, tests[condition.operator]
 
 
 def _within(data: Mapping[str, Value], field: str, due: bytes) -> bool:
