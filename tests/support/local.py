@@ -100,6 +100,15 @@ class RunningStack:
                 if page["complete"]:
                     return await self.run(run_id), events
 
+    async def kill(self, service: str) -> None:
+        """Ends every instance of a service as a crash does, and waits until they are gone."""
+        cloud_run = self.stack.cloud_run
+        old = {instance.id for instance in cloud_run.instances(service)}
+        cloud_run.kill(service)
+        async with asyncio.timeout(20):
+            while old & {instance.id for instance in cloud_run.instances(service)}:  # noqa: ASYNC110 - other processes end
+                await asyncio.sleep(0.02)
+
     def counts(self) -> Any:
         """Where the messages of the execution subscription are."""
         subscription = self.stack.deployment.outputs["execution_subscription"]

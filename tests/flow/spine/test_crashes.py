@@ -60,7 +60,7 @@ async def _kill_and_check(state_dir: Path, logs: list[Any]) -> None:
     async with local_stack(state_dir, CHANGES) as running:
         for fault in orders(seed=1):
             running.stack.cloud_run.order_faults(WORKER, [fault])
-        running.stack.cloud_run.kill(WORKER)  # those that run have no fault
+        await running.kill(WORKER)  # those that run have no fault
         ids = [(await running.submit())["run_id"] for _ in range(RUNS)]
         watchers = asyncio.Semaphore(16)  # a long poll holds a request of the API, which has other callers
 
