@@ -21,7 +21,6 @@ from sandbox.cloud_run.factory import Surroundings, declared_indexes
 from sandbox.cloud_run.front import CloudRun, Options
 from sandbox.cloud_run.logs import LogSink
 from sandbox.engine.deployment import Deployment
-from sandbox.engine.embedded import realise
 from sandbox.engine.registration import Mutate, unchanged
 from sandbox.identity.server import IdentityService
 from sandbox.local_keys import API_KEY_NAME, LocalKeys, local_keys
@@ -140,6 +139,8 @@ class LocalStack:
         return host.removesuffix(service_host("", world.number, world.region))
 
     def _realise(self) -> Deployment:
+        from sandbox.engine.embedded import realise  # Pulumi is slow to import: beside the database's start, not before
+
         values = read_stack_file(self._project_dir / f"Pulumi.{STACK}.yaml")
         own = {
             "holdfast:signing_public_key": self.keys.signing_public_key,
