@@ -9,11 +9,14 @@ from collections.abc import Sequence
 from typing import Final
 
 from runtime.adapters.plain_values import RESERVED, plain_fields, text_bytes
-from runtime.contract.limits import COMMIT_WRITES, DOCUMENT_BYTES, DOCUMENT_ID_BYTES
+from runtime.contract.limits import COMMIT_WRITES, DOCUMENT_BYTES, DOCUMENT_ID_BYTES, MIB
 from runtime.ports.documents import Delete, DocumentTooLarge, Key, StoreError, Value, Write
 
 WRITE_FIELD: Final = "_write"
 """Top-level field that adapters keep for themselves; see FirestoreDocuments."""
+
+COMMIT_BYTES: Final = 10 * MIB
+"""Firestore's limit for one request."""
 
 _DOCUMENT_OVERHEAD: Final = 32
 _NAME_OVERHEAD: Final = 16
@@ -39,11 +42,17 @@ def check_key(key: Key) -> None:
             raise DocumentTooLarge(f"{what} {name[:80]!r}... has {size} bytes, the limit is {DOCUMENT_ID_BYTES}")
 
 
-def check_writes(writes: Sequence[Write]) -> None:
-    """Refuses a commit of no writes, of more than 500, or with two writes of one document.
+def checked_writes(writes: Sequence[Write], prefix: str) -> list[dict[str, Value]]:
+    """The data of each write: a deep copy in plain types, checked; empty for a Delete.
+
+    Args:
+        writes: what is to be written in one commit.
+        prefix: of the collections; it counts towards a document's size.
 
     Raises:
-        StoreError: `invalid_commit`; also what check_key raises.
+        DocumentTooLarge: a document is over 1 MiB, a field over 1 MiB less 89 bytes, the commit over 10 MiB.
+        StoreError: `invalid_commit`: no writes, more than 500, or two of one document; `invalid_document`: a type,
+            name, depth or nesting that Firestore refuses; also what check_key raises.
     """
     if not 1 <= len(writes) <= COMMIT_WRITES:
         raise StoreError(f"a commit takes 1 to {COMMIT_WRITES} writes, not {len(writes)}", code="invalid_commit")
@@ -53,21 +62,16 @@ def check_writes(writes: Sequence[Write]) -> None:
         if write.key in seen:
             raise StoreError(f"a commit writes {write.key} twice; merge the two writes", code="invalid_commit")
         seen.add(write.key)
+    documents = [_document(write, prefix) for write in writes]
+    total = sum(size for _, size in documents)
+    if total > COMMIT_BYTES:
+        raise DocumentTooLarge(f"a commit of {total} bytes, the limit is {COMMIT_BYTES}; commit in several steps")
+    return [data for data, _ in documents]
 
 
-def stored_data(write: Write, prefix: str) -> dict[str, Value]:
-    """A deep copy of a write's data in plain types, checked; empty for a Delete.
-
-    Args:
-        write: what is to be written.
-        prefix: of the collection; it counts towards the document's size.
-
-    Raises:
-        DocumentTooLarge: over Firestore's 1 MiB, or one field over 1 MiB less 89 bytes.
-        StoreError: `invalid_document`: a type, name, depth or nesting that Firestore refuses.
-    """
+def _document(write: Write, prefix: str) -> tuple[dict[str, Value], int]:
     if isinstance(write, Delete):
-        return {}
+        return {}, 0
     if WRITE_FIELD in write.data:
         raise StoreError(f"{write.key}: the field {WRITE_FIELD!r} is kept for the store", code="invalid_document")
     data, size = plain_fields(write.data, str(write.key))
@@ -75,4 +79,4 @@ def stored_data(write: Write, prefix: str) -> dict[str, Value]:
     size += names + _NAME_OVERHEAD + _DOCUMENT_OVERHEAD + _WRITE_FIELD_BYTES
     if size > DOCUMENT_BYTES:
         raise DocumentTooLarge(f"{write.key} has {size} bytes, the limit is {DOCUMENT_BYTES}; keep the bulk elsewhere")
-    return data
+    return data, size

@@ -13,7 +13,7 @@ from google.cloud.firestore_v1.types import firestore as messages
 from grpc import StatusCode
 
 from runtime.adapters import firestore_values as values
-from runtime.adapters.document_rules import WRITE_FIELD, check_key, check_writes, stored_data
+from runtime.adapters.document_rules import WRITE_FIELD, check_key, checked_writes
 from runtime.adapters.firestore_errors import CONDITION, NOT_APPLIED, TRANSIENT, retry_hint, store_error
 from runtime.adapters.grpc_calls import ChannelClosed, answered, status_of
 from runtime.adapters.query_rules import checked_query
@@ -86,10 +86,8 @@ class FirestoreDocuments:
 
     async def commit(self, writes: Sequence[Write], *, timeout: float = 10) -> list[Version]:
         """See Documents."""
-        check_writes(writes)
         request = _CommitRequest(database=self._database)
-        for write in writes:
-            data = stored_data(write, self._prefix)
+        for write, data in zip(writes, checked_writes(writes, self._prefix), strict=True):
             request.writes.append(values.write_message(write, self._name(write.key), data))
         deadline = self._clock.monotonic() + timeout
 

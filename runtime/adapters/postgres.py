@@ -13,7 +13,7 @@ from asyncpg.pool import PoolConnectionProxy
 
 from runtime.adapters import postgres_sql as sql
 from runtime.adapters.clock import SystemClock
-from runtime.adapters.document_rules import check_key, check_writes, stored_data
+from runtime.adapters.document_rules import check_key, checked_writes
 from runtime.adapters.postgres_errors import DRIVER_ERRORS, store_error
 from runtime.adapters.query_rules import Indexes, checked_query
 from runtime.ports.clock import Clock
@@ -98,8 +98,7 @@ class PostgresDocuments:
 
     async def commit(self, writes: Sequence[Write], *, timeout: float = 10) -> list[Version]:
         """See Documents."""
-        check_writes(writes)
-        datas = [stored_data(write, self._prefix) for write in writes]
+        datas = checked_writes(writes, self._prefix)
         progress = _Progress()
 
         async def single(connection: Connection) -> list[Version]:
@@ -114,10 +113,10 @@ class PostgresDocuments:
     async def query(self, query: Query, *, timeout: float = 10) -> list[Document]:
         """See Documents."""
         query = checked_query(query, self._indexes)
-        text, parameters = sql.select(query, self._prefix + query.collection)
+        text, parameters = sql.select(query, self._prefix + query.collection, self._store_clock)
 
         async def read(connection: Connection) -> list[asyncpg.Record]:
-            return await connection.fetch(self._timed(text), *parameters)
+            return await connection.fetch(text, *parameters)
 
         return [_document(query.collection, row) for row in await self._call(read, timeout, _Progress())]
 

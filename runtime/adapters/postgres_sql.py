@@ -65,12 +65,13 @@ def key_expression(name: str) -> str:
     return f'((keys ->> {quoted(name)}) COLLATE "C")'
 
 
-def select(query: Query, collection: str) -> tuple[str, list[str]]:
+def select(query: Query, collection: str, store_clock: str = STORE_CLOCK) -> tuple[str, list[str]]:
     """The statement of a checked query, and its parameters.
 
     Args:
         query: what is asked.
         collection: its collection with the prefix.
+        store_clock: SQL expression of the store's time.
     """
     parameters: list[str] = []
     conditions = [f"collection = {quoted(collection)}"]
@@ -81,7 +82,8 @@ def select(query: Query, collection: str) -> tuple[str, list[str]]:
     if query.order_by is not None:
         conditions.append(f"{key_expression(query.order_by)} IS NOT NULL")
         order = f"{key_expression(query.order_by)} {direction}, {order}"
-    return f"{_SELECT} WHERE {' AND '.join(conditions)} ORDER BY {order} LIMIT {query.limit}", parameters
+    start = _SELECT.replace(STORE_CLOCK, store_clock)
+    return f"{start} WHERE {' AND '.join(conditions)} ORDER BY {order} LIMIT {query.limit}", parameters
 
 
 def _comparison(condition: Filter, parameters: list[str]) -> list[str]:

@@ -197,6 +197,22 @@ async def test_one_field_may_have_one_mebibyte_less_89_bytes(
     await documents.commit([Create(KEY, {"a": make(limit)})], timeout=30)
 
 
+def commit_of_mebibytes(count: int) -> list[Create]:
+    return [Create(Key("values", f"{number}"), {"a": b"x" * 1_000_000}) for number in range(count)]
+
+
+async def test_a_commit_over_ten_mebibytes_is_refused(documents: Documents) -> None:
+    with pytest.raises(DocumentTooLarge, match="commit of"):
+        await documents.commit(commit_of_mebibytes(11))
+    assert await documents.get(Key("values", "0")) is None
+
+
+@pytest.mark.parametrize("backend", ["memory", "postgres"], indirect=True)
+async def test_a_commit_of_little_less_than_ten_mebibytes_is_taken(documents: Documents) -> None:
+    """Firestore's emulator takes 4 MiB only."""
+    assert len(await documents.commit(commit_of_mebibytes(10), timeout=30)) == 10
+
+
 async def test_a_document_too_large_keeps_the_other_writes_of_its_commit_away(documents: Documents) -> None:
     with pytest.raises(DocumentTooLarge):
         await documents.commit([Create(Key("values", "small"), {}), Create(KEY, sized(1))])

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from runtime.adapters.document_rules import check_key, check_writes, stored_data
+from runtime.adapters.document_rules import check_key, checked_writes
 from runtime.adapters.order_key import order_key, type_bounds
 from runtime.adapters.query_rules import Indexes, checked_query
 from runtime.ports.clock import Clock
@@ -66,8 +66,7 @@ class MemoryDocuments:
 
     async def commit(self, writes: Sequence[Write], *, timeout: float = 10) -> list[Version]:
         """See Documents."""
-        check_writes(writes)
-        datas = [stored_data(write, self._prefix) for write in writes]
+        datas = checked_writes(writes, self._prefix)
         await self._turn(timeout)
         for write in writes:
             self._check(write)
