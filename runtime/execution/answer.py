@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from runtime.contract.limits import INLINE_PAYLOAD_BYTES
 from runtime.contract.states import FailureClass, ProgressStatus
-from runtime.execution.values import one_line
+from runtime.execution.event import LAST_EVENT
+from runtime.execution.values import ValueRefused, encode, one_line
 from runtime.ports.engine import RunResult
 
 ANSWER_KEYS: Final = frozenset({"output", "status_code", "error"})
@@ -56,3 +58,24 @@ def read_answer(value: object) -> RunResult:
         code = status if status is not None and status >= 400 else None
         return failed(error or f"the job answered with status {status}", status_code=code)
     return RunResult(ProgressStatus.COMPLETED, output=value.get("output"), status_code=status)
+
+
+def kept_result(result: RunResult) -> tuple[RunResult, bytes | None]:
+    """A result as it can be recorded, and its encoded output; None where it has none.
+
+    An output that is no JSON, or too large to keep, makes the run failed: a run ends truthfully even then.
+    """
+    if result.status is ProgressStatus.COMPLETED:
+        if result.output is None:
+            return result, None
+        try:
+            return result, encode(result.output, INLINE_PAYLOAD_BYTES)
+        except ValueRefused as error:
+            large = error.code == "value_too_large"
+            return failed(
+                f"the output cannot be kept: {error}",
+                failure_class=FailureClass.RESULT_STORE_ERROR if large else None,
+            ), None
+    if result.status not in LAST_EVENT:
+        return failed(f"the engine ended with status {result.status!r}"), None
+    return result, None

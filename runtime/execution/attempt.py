@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
@@ -11,9 +11,9 @@ from typing import Final
 import structlog
 
 from runtime.contract.errors import HoldfastError
-from runtime.contract.limits import INLINE_PAYLOAD_BYTES, SETTLE_BUDGET
+from runtime.contract.limits import SETTLE_BUDGET
 from runtime.contract.states import STATE_OF_PROGRESS, TERMINAL, FailureClass, ProgressStatus
-from runtime.execution.answer import cancelled, failed, timed_out
+from runtime.execution.answer import cancelled, failed, kept_result, timed_out
 from runtime.execution.batcher import BatchRules, EventBatcher, EventSource
 from runtime.execution.callback_messages import (
     CallbackError,
@@ -23,12 +23,13 @@ from runtime.execution.callback_messages import (
     ProgressAnswer,
     ProgressRequest,
 )
+from runtime.execution.event import LAST_EVENT, progress_note
 from runtime.execution.job import Job
 from runtime.execution.lease import Parking, RunLease, Taking
 from runtime.execution.meters import Meters
 from runtime.execution.outcome import AttemptEnd, AttemptKind, undelivered
 from runtime.execution.tasks import end, first_done
-from runtime.execution.values import ValueRefused, encode, one_line
+from runtime.execution.values import one_line
 from runtime.ports.clock import Clock
 from runtime.ports.engine import Engine, RunContext, RunResult
 
@@ -38,8 +39,6 @@ STOP_ENGINE_SECONDS: Final = 3.0
 """Longest that an engine may take to stop where nobody waits for its result; a drain has ten seconds for everything."""
 STOP_REPORT_SECONDS: Final = 2.0
 """Longest for its last events then, and as long again to give the lease back."""
-STEP_CHARACTERS: Final = 256
-"""Longest `current_step` that the API keeps."""
 
 log = structlog.get_logger()
 
@@ -205,7 +204,7 @@ class _Attempt:
 
     async def _emit(self, event_type: str, payload: object) -> None:
         if event_type == "progress" and isinstance(payload, dict):
-            self._lease.note(_percent(payload.get("progress")), _step(payload.get("current_step")))
+            self._lease.note(*progress_note(payload))
         await self._batcher.emit(event_type, payload)
 
     def _outcome(self, work: asyncio.Task[RunResult]) -> RunResult | AttemptEnd:
@@ -234,7 +233,7 @@ class _Attempt:
 
     async def _finish(self, result: RunResult) -> AttemptEnd:
         request = self._ending(result)
-        await self._batcher.emit(*_LAST_EVENT[request.status])
+        await self._batcher.emit(*LAST_EVENT[request.status])
         try:
             await self._batcher.close()
             request, answer = await self._report(request)
@@ -266,18 +265,7 @@ class _Attempt:
         return request, await self._callbacks.progress(request, until=lambda: self._deadline)
 
     def _ending(self, result: RunResult) -> ProgressRequest:
-        encoded: bytes | None = None
-        if result.status is ProgressStatus.COMPLETED and result.output is not None:
-            try:
-                encoded = encode(result.output, INLINE_PAYLOAD_BYTES)
-            except ValueRefused as error:
-                large = error.code == "value_too_large"
-                result = failed(
-                    f"the output cannot be kept: {error}",
-                    failure_class=FailureClass.RESULT_STORE_ERROR if large else None,
-                )
-        elif result.status not in _LAST_EVENT:
-            result = failed(f"the engine ended with status {result.status!r}")
+        result, encoded = kept_result(result)
         return ProgressRequest(
             job_id=self._job.job_id,
             lease_token=self._lease.token,
@@ -300,22 +288,3 @@ class _Attempt:
             log.info("events_not_delivered", run_id=self._job.run_id, cause=type(error).__name__)
         await self._lease.release(ended.failure_class, STOP_REPORT_SECONDS)
         return ended
-
-
-def _percent(value: object) -> int | None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 100:
-        return None
-    return int(value)
-
-
-def _step(value: object) -> str | None:
-    return one_line(value, STEP_CHARACTERS) if isinstance(value, str) else None
-
-
-_LAST_EVENT: Final[Mapping[ProgressStatus, tuple[str, object]]] = {
-    ProgressStatus.COMPLETED: ("log", {"level": "info", "message": "Execution completed"}),
-    ProgressStatus.FAILED: ("error", {"message": "Execution failed"}),
-    ProgressStatus.TIMEOUT: ("error", {"message": "Execution timeout"}),
-    ProgressStatus.CANCELLED: ("error", {"message": "Execution cancelled"}),
-}
-"""The executor's own last word in a run's events."""

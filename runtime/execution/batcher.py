@@ -137,9 +137,18 @@ class EventBatcher:
                 return
             self._waiting.append(event)
             self._bytes += event.size
-        self._some.set()
-        if self._is_ripe():
-            self._ripe.set()
+        self._wake()
+
+    def offer(self, event_type: str, encoded: bytes, timestamp: str) -> bool:
+        """Hands over an event that was checked and encoded before; False where too much is waiting: it is dropped."""
+        if self._full() or self._over():
+            self._drop(1)
+            return False
+        event = _Waiting(event_type, encoded, timestamp)
+        self._waiting.append(event)
+        self._bytes += event.size
+        self._wake()
+        return True
 
     async def close(self) -> None:
         """Delivers everything that was emitted before.
@@ -216,6 +225,11 @@ class EventBatcher:
         self._room.set()
         if not consumer.cancelled() and (error := consumer.exception()) is not None:
             log.warning("event_delivery_failed", run_id=self._source.run_id, error=str(error))
+
+    def _wake(self) -> None:
+        self._some.set()
+        if self._is_ripe():
+            self._ripe.set()
 
     def _full(self) -> bool:
         return len(self._waiting) >= QUEUE_EVENTS or self._bytes >= QUEUE_BYTES

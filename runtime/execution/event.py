@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
+
+from runtime.contract.states import ProgressStatus
+from runtime.execution.values import one_line
 
 EVENT_TYPE: Final = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
@@ -15,6 +20,20 @@ RESERVED: Final = frozenset(
 """Names that readers of a stream take for the platform's word on the run; user code cannot forge them."""
 
 
+STEP_CHARACTERS: Final = 256
+"""Longest `current_step` that the API keeps."""
+
+LAST_EVENT: Final[Mapping[ProgressStatus, tuple[str, object]]] = MappingProxyType(
+    {
+        ProgressStatus.COMPLETED: ("log", {"level": "info", "message": "Execution completed"}),
+        ProgressStatus.FAILED: ("error", {"message": "Execution failed"}),
+        ProgressStatus.TIMEOUT: ("error", {"message": "Execution timeout"}),
+        ProgressStatus.CANCELLED: ("error", {"message": "Execution cancelled"}),
+    }
+)
+"""The executor's own last word in a run's events."""
+
+
 def event_type_fault(event_type: object) -> str | None:
     """Why user code may not emit an event of this type; None where it may."""
     if not isinstance(event_type, str) or EVENT_TYPE.fullmatch(event_type) is None:
@@ -22,6 +41,15 @@ def event_type_fault(event_type: object) -> str | None:
     if event_type in RESERVED:
         return f"the event type {event_type!r} is the platform's own; choose another name"
     return None
+
+
+def progress_note(payload: Mapping[object, object]) -> tuple[int | None, str | None]:
+    """What a `progress` event says for the run's record: whole per cent and step, None where it does not say."""
+    value, step = payload.get("progress"), payload.get("current_step")
+    percent = None
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 100:
+        percent = int(value)
+    return percent, one_line(step, STEP_CHARACTERS) if isinstance(step, str) else None
 
 
 def event_id(run_id: str, attempt: int, sequence: int) -> str:

@@ -12,8 +12,6 @@ from typing import Final
 import aiohttp
 
 from runtime.contract.envelope import DispatchMessage, EnvelopeError, PushEnvelope, decode_data, parse_dispatch
-from runtime.contract.errors import HoldfastError
-from runtime.contract.settings.engines import BUILT_IN
 from runtime.contract.settings.worker import WorkerSettings
 from runtime.contract.states import FailureClass
 from runtime.execution.attempt import AttemptTools, run_attempt
@@ -21,9 +19,8 @@ from runtime.execution.batcher import BatchRules
 from runtime.execution.callbacks import CallbackRules, ExecutionCallbacks
 from runtime.execution.dead_letter import report_dead_letter
 from runtime.execution.job import Job
+from runtime.execution.opened_engines import open_engines
 from runtime.execution.outcome import AttemptKind
-from runtime.execution.process.starter import ProcessStarter
-from runtime.execution.registry import Engines, EngineTools
 from runtime.identity.job_token import JobClaims, JobRefused, JobVerifier
 from runtime.identity.keys import pem_of_environment
 from runtime.observability.metrics import Metrics
@@ -62,12 +59,6 @@ REFUSALS: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 """Outcome of every refusal of a job."""
-
-
-class EngineMissing(HoldfastError):
-    """An engine that the settings name cannot be imported in this image."""
-
-    code = "engine_not_found"
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,15 +165,7 @@ async def open_execution(
         UnusableKey: of BACKEND_PUB.
         ProcessUnavailable: no process can be started to look.
     """
-    # In a thread: it looks along the module search path.
-    starter = await asyncio.to_thread(ProcessStarter, clock, alive=metrics.isolated_processes)
-    engines = Engines(settings.engines, EngineTools(clock=clock, starter=starter))
-    if any(place != BUILT_IN for place in settings.engines.values()):
-        await starter.start()
-        missing = await engines.missing()
-        if missing:
-            await starter.stop()
-            raise EngineMissing("; ".join(line.removeprefix("engine_not_found: ") for line in missing))
+    opened = await open_engines(settings.engines, clock, metrics.isolated_processes)
     rules = CallbackRules(
         version=package_version(), timeout=settings.callback_timeout, retries=settings.callback_retries
     )
@@ -191,14 +174,14 @@ async def open_execution(
         connect=lambda job: ExecutionCallbacks(
             session, job.callback_url, job.token, clock=clock, rules=rules, meters=metrics
         ),
-        engine=engines.get,
+        engine=opened.engines.get,
         lease=settings.run_lease,
         park=settings.park_budget,
         batch=BatchRules(interval=settings.batch_interval, size=settings.batch_size),
         meters=metrics,
     )
     verifier = JobVerifier(pem_of_environment(settings.backend_pub), settings.backend_kid)
-    return ExecutionWorkload(verifier, tools, settings.run_timeout, starter.stop)
+    return ExecutionWorkload(verifier, tools, settings.run_timeout, opened.stop)
 
 
 def _facts(dispatch: DispatchMessage) -> JobFacts:

@@ -9,9 +9,10 @@ import pytest
 
 from runtime.adapters.clock import SystemClock
 from runtime.execution.flow.engine import FlowEngine
+from runtime.execution.opened_engines import EngineMissing
 from runtime.identity.keys import UnusableKey
 from runtime.observability.metrics import Metrics
-from runtime.worker.workloads.execution import EngineMissing, ExecutionWorkload, open_execution
+from runtime.worker.workloads.execution import ExecutionWorkload, open_execution
 from tests.support.claims import settings
 from tests.support.job_keys import pair
 
