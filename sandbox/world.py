@@ -168,8 +168,8 @@ class World:
                 return None
         return MissingGrant(member, wanted[0], target)
 
-    def secret_value(self, secret: str, version: str) -> str | None:
-        """Value of a version of a secret; None where there is none, or where the world was loaded from its file.
+    def secret_version(self, secret: str, version: str) -> Resource | None:
+        """A version of a secret; None where there is none.
 
         Args:
             secret: short or full name.
@@ -178,7 +178,11 @@ class World:
         prefix = f"{short_name(secret)}/versions/"
         numbers = [int(short_name(r.name)) for r in self.of_type(SECRET_VERSION) if r.name.startswith(prefix)]
         wanted = max(numbers, default=0) if version == "latest" else version
-        resource = self.find(SECRET_VERSION, f"{prefix}{wanted}")
+        return self.find(SECRET_VERSION, f"{prefix}{wanted}")
+
+    def secret_value(self, secret: str, version: str) -> str | None:
+        """Value of a version of a secret; None where there is none, or where the world was loaded from its file."""
+        resource = self.secret_version(secret, version)
         return None if resource is None else resource.inputs.get("secretData")
 
     def save(self) -> None:

@@ -7,16 +7,17 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
 from sandbox.provider.faults import Failure
+from sandbox.provider.unknown import is_unknown
 
 _DURATION: Final = re.compile(r"(?P<seconds>[0-9]+(?:\.[0-9]{1,9})?)s", re.ASCII)
 
 
 def at(inputs: Mapping[str, Any], path: str) -> Any:
-    """The value at a dotted path; None where any part of it is absent."""
+    """The value at a dotted path; None where any part of it is absent or, in a preview, not known yet."""
     value: Any = inputs
     for key in path.split("."):
         value = value.get(key) if isinstance(value, Mapping) else None
-    return value
+    return None if is_unknown(value) else value
 
 
 def seconds_of(value: str) -> float | None:

@@ -12,7 +12,8 @@ from sandbox.provider.behaviours import behaviour_of
 from sandbox.provider.faults import Failure, ProviderRefused
 from sandbox.provider.fingerprint import fingerprint, recognises
 from sandbox.provider.schema import arguments_of, fields_of
-from sandbox.provider.shape import shape_failures
+from sandbox.provider.shape import has_unknown_structure, shape_failures
+from sandbox.provider.unknown import UNKNOWN
 from sandbox.world import Resource, World
 
 
@@ -57,6 +58,9 @@ def check(
 ) -> tuple[dict[str, Any], list[Failure]]:
     """Inputs with the provider's and the platform's defaults filled in, and everything that would be refused.
 
+    Of inputs that a preview does not know yet only the rest is checked, and nothing is filled in beside a whole list or
+    mapping that is not known.
+
     Args:
         type_token: resource type.
         inputs: plain values.
@@ -74,7 +78,7 @@ def check(
         suffix = hashlib.sha256(f"{type_token} {logical}".encode()).hexdigest()[:7]
         filled[behaviour.auto_name] = f"{logical}-{suffix}"
     failures = list(shape_failures(type_token, filled))
-    if failures:
+    if failures or has_unknown_structure(type_token, filled):
         return filled, failures
     filled = behaviour.defaults(filled)
     return filled, list(behaviour.rules(filled))
@@ -118,6 +122,25 @@ def update(world: World, before: Resource, declared: Declared) -> Resource:
     behaviour = behaviour_of(declared.type)
     outputs = {**declared.inputs, **behaviour.computed(declared.name, declared.inputs, world)}
     return _put(world, declared, behaviour.revised(before, outputs))
+
+
+def planned(world: World, declared: Declared, before: Resource | None) -> dict[str, Any]:
+    """Outputs as far as they are known before a creation or update; the world stays as it is.
+
+    Args:
+        world: what exists.
+        declared: what shall exist; inputs may be unknown.
+        before: the resource to update; None creates.
+    """
+    if has_unknown_structure(declared.type, declared.inputs):
+        return dict(declared.inputs)
+    behaviour = behaviour_of(declared.type)
+    computed = behaviour.computed(declared.name, declared.inputs, world)
+    if before is None:
+        return {**declared.inputs, **dict.fromkeys(computed, UNKNOWN)}
+    after = behaviour.revised(before, {**declared.inputs, **computed})
+    stay = {name: value for name, value in after.items() if before.outputs.get(name) == value}
+    return {**dict.fromkeys(after, UNKNOWN), **stay, **declared.inputs}
 
 
 def _put(world: World, declared: Declared, outputs: dict[str, Any]) -> Resource:

@@ -9,6 +9,7 @@ from typing import Any
 
 from sandbox.provider.faults import Failure
 from sandbox.provider.schema import Block, Listing, Scalar, Table, Type, arguments_of, fields_of
+from sandbox.provider.unknown import is_unknown
 
 
 def shape_failures(type_token: str, inputs: Mapping[str, Any]) -> Iterator[Failure]:
@@ -20,7 +21,31 @@ def shape_failures(type_token: str, inputs: Mapping[str, Any]) -> Iterator[Failu
     yield from _block(Block(arguments_of(type_token)), inputs, "")
 
 
+def has_unknown_structure(type_token: str, inputs: Mapping[str, Any]) -> bool:
+    """Whether a whole list or mapping of these inputs, of the right shape otherwise, is not known yet."""
+    return _has_unknown_structure(Block(arguments_of(type_token)), inputs)
+
+
+def _has_unknown_structure(kind: Type, value: Any) -> bool:
+    if value is None or isinstance(kind, Scalar):
+        return False
+    if is_unknown(value):
+        return True
+    match kind:
+        case Listing(item):
+            return any(_has_unknown_structure(item, member) for member in value)
+        case Table(item):
+            return any(_has_unknown_structure(item, member) for member in value.values())
+        case Block():
+            types = fields_of(kind.arguments).types
+            return any(_has_unknown_structure(types[key], member) for key, member in value.items())
+        case _:
+            return False
+
+
 def _walk(kind: Type, value: object, path: str) -> Iterator[Failure]:
+    if is_unknown(value):
+        return
     match kind:
         case Scalar():
             yield from _scalar(kind, value, path)

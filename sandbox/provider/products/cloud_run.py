@@ -114,7 +114,7 @@ def _missing(inputs: Inputs, world: World) -> Iterator[Failure]:
             secret, version = reference["secret"], str(reference.get("version", "latest"))
             if world.find(SECRET, secret) is None:
                 yield Failure(path, f"secret {secret} does not exist")
-            elif world.secret_value(secret, version) is None:
+            elif world.secret_version(secret, version) is None:
                 yield Failure(path, f"secret {secret} has no version {version}")
 
 
