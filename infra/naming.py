@@ -69,6 +69,11 @@ class Names:
         """API service, and its account."""
         return _account(f"{self.prefix}-api")
 
+    @property
+    def dead_letter_identity(self) -> str:
+        """Account with which dead letters are pushed to the API."""
+        return _account(f"{self.prefix}-dead-letters")
+
     def worker(self, workload: Workload) -> str:
         """Service of a worker, and its account."""
         return _account(f"{self.prefix}-{_SHORT[workload]}")
@@ -84,6 +89,10 @@ class Names:
     def dead_letters(self, workload: Workload) -> str:
         """Topic of a workload's dead letters, and the subscription that keeps them."""
         return _within(f"{self.prefix}-{_SHORT[workload]}-dead-letters", RESOURCE_MAX)
+
+    def dead_letters_push(self, workload: Workload) -> str:
+        """Subscription that pushes a workload's dead letters to the API."""
+        return _within(f"{self.dead_letters(workload)}-push", RESOURCE_MAX)
 
     def address(self, service: str) -> str:
         """Deterministic address of a service: push endpoint, audience and base URL at once."""

@@ -61,6 +61,7 @@ def api_settings(settings: StackSettings, facts: Alignment) -> ApiSettings:
         backend_pub=settings.signing_public_key,
         backend_kid=settings.signing_key_id,
         tick_service_account=names.email(names.tick),
+        dead_letter_service_account=names.email(names.dead_letter_identity),
         request_timeout=_lasting(facts.api_request_env),
         database=names.database,
         collection_prefix=settings.collection_prefix,

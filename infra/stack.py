@@ -10,6 +10,7 @@ import pulumi
 from infra.alignment import Plans, align
 from infra.components.api import Api, ApiArgs
 from infra.components.dead_letter import DeadLetter, DeadLetterArgs
+from infra.components.dead_letter_push import DeadLetterPush, DeadLetterPushArgs
 from infra.components.job_topic import JobTopic, JobTopicArgs
 from infra.components.pubsub_agent import PubsubAgent, PubsubAgentArgs
 from infra.components.push_worker import PushWorker, PushWorkerArgs
@@ -61,6 +62,15 @@ def deploy(settings: StackSettings) -> Mapping[str, pulumi.Input[str]]:
     signing_key = SigningKey("signing", SigningKeyArgs(settings=settings))
     paths = {workload: _deploy_path(settings, env, facts, store, agent) for workload, env in worker_envs.items()}
     execution = paths[Workload.EXECUTION]
+    letters = DeadLetterPush(
+        "dead-letters",
+        DeadLetterPushArgs(
+            settings=settings,
+            facts=facts,
+            agent=agent,
+            dead_letters={workload: path.dead_letter for workload, path in paths.items()},
+        ),
+    )
     api = Api(
         "api",
         ApiArgs(
@@ -70,6 +80,7 @@ def deploy(settings: StackSettings) -> Mapping[str, pulumi.Input[str]]:
             signing_key=signing_key,
             topic=execution.topic,
             worker=execution.worker,
+            dead_letters=letters,
         ),
     )
     Schedule("tick", ScheduleArgs(settings=settings, api=api))

@@ -110,6 +110,7 @@ def _build_api(settings: ApiSettings, outside: Outside, process: Process) -> web
     if not belong_together(private, public):
         raise KeysDiffer("BACKEND_PUB is not the public half of BACKEND_KEY: no worker would accept a job")
     keys = KeyCache(outside.key_source, process.clock)
+    letter_account = settings.dead_letter_service_account
     app = create_app(
         ApiDeps(
             settings=settings,
@@ -122,6 +123,9 @@ def _build_api(settings: ApiSettings, outside: Outside, process: Process) -> web
             clock=process.clock,
             lifecycle=process.lifecycle,
             metrics=process.metrics,
+            letter_tokens=None
+            if letter_account is None
+            else PushVerifier(PushAuth.IN_PROCESS, letter_account, keys, process.clock),
         )
     )
     app.cleanup_ctx.append(_fresh(keys, process))

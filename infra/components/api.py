@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_gcp as gcp
 
+from infra.components.dead_letter_push import DeadLetterPush
 from infra.components.job_topic import JobTopic
 from infra.components.push_worker import PushWorker
 from infra.components.service import SecretSource, ServiceArgs, confirmed_address, create_service
@@ -26,6 +27,7 @@ class ApiArgs:
     signing_key: SigningKey
     topic: JobTopic
     worker: PushWorker
+    dead_letters: DeadLetterPush
 
 
 class Api(pulumi.ComponentResource):
@@ -73,7 +75,7 @@ class Api(pulumi.ComponentResource):
                 role="roles/pubsub.publisher",
                 member=account.member,
                 # What is published before it can be delivered, or dead-lettered, is lost.
-                opts=self._child(self._args.worker.ready),
+                opts=self._child([*self._args.worker.ready, *self._args.dead_letters.ready]),
             ),
             gcp.secretmanager.SecretIamMember(
                 f"{self._name}-reads-signing-key",

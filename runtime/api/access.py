@@ -32,6 +32,7 @@ class Access:
         ring: API keys.
         verifier: job tokens.
         service_tokens: Google tokens of the scheduler's account.
+        letter_tokens: Google tokens of the account that pushes dead letters; None where there is none.
         audience: what those tokens must be made for.
         clock: for the times in job tokens.
         lifecycle: told of work that a drain waits for.
@@ -42,6 +43,7 @@ class Access:
         ring: KeyRing,
         verifier: JobVerifier,
         service_tokens: PushVerifier,
+        letter_tokens: PushVerifier | None,
         audience: str,
         clock: Clock,
         lifecycle: Lifecycle,
@@ -49,6 +51,7 @@ class Access:
         self._ring = ring
         self._verifier = verifier
         self._service_tokens = service_tokens
+        self._letter_tokens = letter_tokens
         self._audience = audience
         self._clock = clock
         self._lifecycle = lifecycle
@@ -82,10 +85,16 @@ class Access:
 
     def for_scheduler(self, handler: Handler) -> Handler:
         """A route for the scheduler alone."""
+        return self._with_google_token(self._service_tokens, handler)
 
+    def for_dead_letters(self, handler: Handler) -> Handler | None:
+        """A route for the identity that pushes dead letters; None where the settings name none."""
+        return None if self._letter_tokens is None else self._with_google_token(self._letter_tokens, handler)
+
+    def _with_google_token(self, tokens: PushVerifier, handler: Handler) -> Handler:
         async def checked(request: web.Request) -> web.StreamResponse:
             try:
-                await self._service_tokens.verify(authorization_of(request), self._audience)
+                await tokens.verify(authorization_of(request), self._audience)
             except HoldfastError as error:
                 raise _refused(error) from error
             self._begin()

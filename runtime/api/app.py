@@ -10,6 +10,7 @@ from aiohttp import web
 from runtime.api.access import Access
 from runtime.api.callback_routes import CallbackRoutes
 from runtime.api.callbacks import Callbacks
+from runtime.api.dead_letters import DeadLetters
 from runtime.api.deps import ApiDeps
 from runtime.api.dispatch import Dispatcher, DispatchRules
 from runtime.api.event_feed import EventFeed
@@ -18,8 +19,11 @@ from runtime.api.event_stream import EventStream
 from runtime.api.key_ring import KeyRing
 from runtime.api.key_routes import KeyRoutes
 from runtime.api.key_store import KeyStore
+from runtime.api.letter_routes import LetterParts, LetterRoutes
+from runtime.api.letter_store import LetterStore
 from runtime.api.payloads import Payloads
 from runtime.api.problem import answer_problems
+from runtime.api.replay import Replays
 from runtime.api.run_list import RunList
 from runtime.api.run_request import RunRules
 from runtime.api.run_routes import RunParts, RunRoutes
@@ -50,7 +54,9 @@ def create_app(deps: ApiDeps) -> web.Application:
     )
     dispatcher = Dispatcher(deps.publisher, deps.signer, rules, deps.clock, deps.metrics)
     ring = KeyRing(settings.key_hashes, deps.documents, deps.clock)
-    access = Access(ring, deps.verifier, deps.service_tokens, settings.base_url, deps.clock, deps.lifecycle)
+    access = Access(
+        ring, deps.verifier, deps.service_tokens, deps.letter_tokens, settings.base_url, deps.clock, deps.lifecycle
+    )
     sweeper = Sweeper(deps.documents, runs, dispatcher, deps.clock, deps.metrics, draining=deps.lifecycle.draining)
     app[DEPS] = deps
     app[WATCH] = watch
@@ -58,6 +64,7 @@ def create_app(deps: ApiDeps) -> web.Application:
     app.on_cleanup.append(_close)
     RunRoutes(_run_parts(deps, runs, dispatcher, watch)).add_to(app, access)
     CallbackRoutes(Callbacks(runs, settings.run_lease), deps.clock).add_to(app, access)
+    LetterRoutes(_letter_parts(deps, runs, dispatcher)).add_to(app, access)
     KeyRoutes(KeyStore(deps.documents, ring, deps.clock), deps.clock).add_to(app, access)
 
     async def tick(_request: web.Request) -> web.StreamResponse:
@@ -80,6 +87,17 @@ def _run_parts(deps: ApiDeps, runs: RunStore, dispatcher: Dispatcher, watch: Run
         feed=feed,
         stream=EventStream(feed, clock, settings.request_timeout.total_seconds() - SETTLE_BUDGET),
         clock=clock,
+    )
+
+
+def _letter_parts(deps: ApiDeps, runs: RunStore, dispatcher: Dispatcher) -> LetterParts:
+    letters = LetterStore(deps.documents)
+    payloads = Payloads(deps.documents)
+    return LetterParts(
+        letters=letters,
+        dead_letters=DeadLetters(letters, runs, deps.verifier, deps.clock, deps.metrics),
+        replays=Replays(letters, runs, payloads, dispatcher, deps.settings.max_queue_age),
+        clock=deps.clock,
     )
 
 

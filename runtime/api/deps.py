@@ -30,6 +30,7 @@ class ApiDeps:
         clock: the only time.
         lifecycle: of the process.
         metrics: of the process.
+        letter_tokens: in process, of the account that pushes dead letters; None closes their route.
     """
 
     settings: ApiSettings
@@ -42,3 +43,4 @@ class ApiDeps:
     clock: Clock
     lifecycle: Lifecycle
     metrics: Metrics
+    letter_tokens: PushVerifier | None = None

@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 
 from aiohttp import web
 
+from runtime.api.page_cursor import Cursor, read_cursor
 from runtime.api.problem import Problem
 
 Word = TypeVar("Word", bound=StrEnum)
@@ -55,6 +56,33 @@ def word(request: web.Request, name: str, kind: type[Word]) -> Word | None:
     if value not in [member.value for member in kind]:
         raise invalid(name, f"must be one of {', '.join(kind)}")
     return kind(value)
+
+
+def flag(request: web.Request, name: str) -> bool:
+    """True where it is given as `true`; False where it is not given.
+
+    Raises:
+        Problem: 400 `invalid_query`.
+    """
+    value = request.query.get(name, "false")
+    if value not in {"true", "false"}:
+        raise invalid(name, "must be true or false")
+    return value == "true"
+
+
+def cursor(request: web.Request, name: str) -> Cursor | None:
+    """Where a page begins; None where it is not given.
+
+    Raises:
+        Problem: 400 `invalid_query`.
+    """
+    text = request.query.get(name)
+    if text is None:
+        return None
+    found = read_cursor(text)
+    if found is None:
+        raise invalid(name, "must be the `next_before` of an answer, or a time such as 2026-01-31T00:00:00Z")
+    return found
 
 
 def invalid(name: str, rule: str) -> Problem:

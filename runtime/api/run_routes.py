@@ -18,7 +18,7 @@ from runtime.api.fields import RUN_ID
 from runtime.api.json_value import EXACT_INTEGER, off_loop
 from runtime.api.payloads import Payloads
 from runtime.api.problem import Problem, unknown_run
-from runtime.api.run_list import Cursor, RunList, read_cursor
+from runtime.api.run_list import RunList
 from runtime.api.run_record import RunRecord
 from runtime.api.run_request import RunRules, read_run_request
 from runtime.api.run_store import Change, RunStore
@@ -80,7 +80,7 @@ class RunRoutes:
         query_string.only(request, ("state", "limit", "before"))
         state = query_string.word(request, "state", RunState)
         limit = query_string.integer(request, "limit", 1, PAGE_MAX, PAGE)
-        runs, more = await self._parts.run_list.page(state, _cursor(request), limit)
+        runs, more = await self._parts.run_list.page(state, query_string.cursor(request, "before"), limit)
         return web.json_response({"runs": [run_view.summary(run) for run in runs], "next_before": more})
 
     async def cancel(self, request: web.Request, _caller: Caller) -> web.StreamResponse:
@@ -131,18 +131,6 @@ def _run_id(request: web.Request) -> str:
     if RUN_ID.fullmatch(run_id) is None:
         raise unknown_run(run_id[:64])
     return run_id
-
-
-def _cursor(request: web.Request) -> Cursor | None:
-    text = request.query.get("before")
-    if text is None:
-        return None
-    cursor = read_cursor(text)
-    if cursor is None:
-        raise query_string.invalid(
-            "before", "must be the `next_before` of an answer, or a time such as 2026-01-31T00:00:00Z"
-        )
-    return cursor
 
 
 def _wants_stream(request: web.Request) -> bool:

@@ -65,11 +65,14 @@ class Change(Generic[T]):
         value: for the caller.
         record: the next record; None writes nothing.
         beside: written in the same commit.
+        writes: further conditional writes of the same commit, of documents with a life of their own. Where one's
+            condition does not hold the step is asked again.
     """
 
     value: T
     record: RunRecord | None = None
     beside: Sequence[Beside] = ()
+    writes: Sequence[Write] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +181,7 @@ class RunStore:
                             return stored.record, change.value
                         pending = _pending(stored, change)
                         sent[pending.after.write_id] = pending
-                        await self._commit(document, pending.after, change.beside, replace_beside=met)
+                        await self._commit(document, pending.after, change, replace_beside=met)
                         return self._written(pending)
                     except (DocumentExists, VersionMismatch, StoreUnavailable) as error:
                         last = error
@@ -193,20 +196,20 @@ class RunStore:
         return await self._documents.get(Key(names.RUNS, run_id), timeout=CALL_SECONDS)
 
     async def _commit(
-        self, document: Document | None, record: RunRecord, beside: Sequence[Beside], *, replace_beside: bool
+        self, document: Document | None, record: RunRecord, change: Change[T], *, replace_beside: bool
     ) -> None:
         written_at = self._clock.now() if document is None else document.read_at
         expires_at = record.kept_until(written_at, self._retention)
         data = record.document(expires_at)
         key = Key(names.RUNS, record.run_id)
         writes: list[Write] = [Create(key, data) if document is None else Replace(key, data, document.version)]
-        for item in beside:
+        for item in change.beside:
             kept = {**item.data, names.TTL_FIELD: expires_at}
             # What is there belongs to an earlier run of this id, or to an earlier generation: the TTL takes documents
             # one by one, so that a record may go before what stood beside it.
             there = await self._documents.get(item.key, timeout=CALL_SECONDS) if replace_beside else None
             writes.append(Create(item.key, kept) if there is None else Replace(item.key, kept, there.version))
-        await self._documents.commit(writes, timeout=CALL_SECONDS)
+        await self._documents.commit([*writes, *change.writes], timeout=CALL_SECONDS)
 
     async def _pause(self, last: Exception | None, number: int) -> None:
         if isinstance(last, StoreUnavailable):

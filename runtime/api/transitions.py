@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from runtime.api.run_record import HISTORY_ENTRIES, PUBLISH_GRACE, HistoryEntry, RunRecord
+from runtime.contract import names
 from runtime.contract.errors import HoldfastError
 from runtime.contract.states import (
     STATE_OF_PROGRESS,
@@ -199,6 +200,70 @@ def fail(record: RunRecord, failure_class: FailureClass, error: str, now: dateti
     return _ended(record, RunState.FAILED, now, status_code=code, failure_class=failure_class, error=error)
 
 
+def dead_letter(
+    record: RunRecord,
+    job_id: str,
+    failure_class: FailureClass,
+    last_failure_class: FailureClass | None,
+    error: str,
+    now: datetime,
+) -> tuple[Ruling, RunRecord | None]:
+    """Ends a run whose message the broker gave up.
+
+    Returns:
+        RECORDED with the new record; BUSY with None where a live lease still works on it; ENDED with None where this
+        generation is over.
+    """
+    if record.ended or record.job_id != job_id:
+        return Ruling.ENDED, None
+    if record.leased(now):
+        return Ruling.BUSY, None
+    return Ruling.RECORDED, _ended(
+        record,
+        RunState.DEAD_LETTERED,
+        now,
+        status_code=STATUS_CODE_OF_STATE[RunState.DEAD_LETTERED],
+        failure_class=failure_class,
+        last_failure_class=last_failure_class or record.last_failure_class,
+        error=error,
+    )
+
+
+def replay(record: RunRecord, max_queue_age: timedelta, now: datetime) -> RunRecord:
+    """Begins the next generation of a run that did not succeed; the only way out of a terminal state.
+
+    Attempts and events go on counting; everything that the ended generation left is cleared.
+
+    Raises:
+        IllegalMove: the run has not ended, succeeded or was cancelled.
+    """
+    generation = record.generation + 1
+    return _moved(
+        record,
+        RunState.QUEUED,
+        now,
+        replay=True,
+        generation=generation,
+        job_id=names.job_id(record.run_id, generation),
+        queued_at=now,
+        queue_deadline=now + max_queue_age,
+        publish_after=now + PUBLISH_GRACE,
+        dispatched_at=None,
+        started_at=None,
+        completed_at=None,
+        lease_token=None,
+        lease_expires_at=None,
+        cancel_requested=False,
+        progress=None,
+        current_step=None,
+        status_code=None,
+        failure_class=None,
+        last_failure_class=None,
+        error=None,
+        has_result=False,
+    )
+
+
 def cancel(record: RunRecord, now: datetime) -> RunRecord | None:
     """Ends a run that no attempt has begun, else asks its attempt to stop; None where there is nothing to do."""
     if record.ended:
@@ -240,11 +305,14 @@ def _ended(record: RunRecord, state: RunState, now: datetime, **changes: Any) ->
     )
 
 
-def _moved(record: RunRecord, state: RunState, at: datetime, *, reason: str | None = None, **changes: Any) -> RunRecord:
-    if not may_move(record.state, state):
+def _moved(
+    record: RunRecord, state: RunState, at: datetime, *, reason: str | None = None, replay: bool = False, **changes: Any
+) -> RunRecord:
+    if not may_move(record.state, state, replay=replay):
         raise IllegalMove(f"run {record.run_id} cannot go from {record.state} to {state}")
     attempt = changes.get("attempt", record.attempt) or None
-    entry = HistoryEntry(state=state, at=at, generation=record.generation, attempt=attempt, reason=reason)
+    generation = changes.get("generation", record.generation)
+    entry = HistoryEntry(state=state, at=at, generation=generation, attempt=attempt, reason=reason)
     history = (*record.history[:1], *record.history[1:][-(HISTORY_ENTRIES - 2) :], entry)
     return msgspec.structs.replace(record, state=state, history=history, **changes)
 

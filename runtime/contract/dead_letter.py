@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import asdict, dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from runtime.contract.names import TTL_FIELD
@@ -13,6 +13,8 @@ from runtime.contract.states import FailureClass, RunState
 LETTER_VERSION: Final = "v1"
 LETTER_RETENTION: Final = timedelta(days=30)
 """How long a letter and its payload are kept: well past the record of the run that it may replay."""
+NATIVE_WRITER: Final = "dead-letter-topic"
+"""`worker` of a letter that the API wrote for a message which the broker gave up."""
 ERROR_CHARACTERS: Final = 2000
 """Longest error text in a letter: it must stay small enough to list."""
 
@@ -28,6 +30,18 @@ def message_key(subscription: str, message_id: str) -> str:
         raw = part.encode("utf-8", "surrogatepass")
         digest.update(len(raw).to_bytes(8, "big") + raw)
     return digest.hexdigest()
+
+
+def read_time(text: str | None) -> datetime | None:
+    """The broker's time of a publication; None where it is absent or not one.
+
+    It only tells copies of one message from another message with the same data.
+    """
+    try:
+        moment = datetime.fromisoformat(text or "")
+        return None if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +69,13 @@ class DeadLetter:
         payload_bytes: size of the data.
         has_payload: whether the data lies beside the letter, under the same id in DEAD_LETTER_PAYLOADS.
         failed_at: when it was given up.
-        worker: revision that gave it up.
+        worker: revision that gave it up; NATIVE_WRITER where the broker did.
+        published_at: when the message was first published; None where that is not known.
+        spurious: True where the run had ended otherwise, or gone on to a later generation: nothing was lost.
+        replayed_generation: the run's generation that a replay of this letter began; None where it was not replayed.
+            So are the next two.
+        replayed_at: when.
+        replayed_by: name of the API key.
     """
 
     source: str
@@ -79,6 +99,11 @@ class DeadLetter:
     has_payload: bool = False
     failed_at: datetime
     worker: str
+    published_at: datetime | None = None
+    spurious: bool = False
+    replayed_generation: int | None = None
+    replayed_at: datetime | None = None
+    replayed_by: str | None = None
 
     def data(self) -> dict[str, object]:
         """The document's fields, with version, state and the time at which it may go."""

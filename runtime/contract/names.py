@@ -27,6 +27,8 @@ CALLBACK_EVENTS_PATH: Final = "/api/v1/execution/events"
 CALLBACK_PROGRESS_PATH: Final = "/api/v1/execution/progress"
 TICK_PATH: Final = "/internal/tick"
 DEAD_LETTERS_PATH: Final = "/internal/dead-letters"
+DEAD_LETTER_SOURCE: Final = "source"
+"""Member of that path's query: the workload whose dead letters are pushed, which the messages do not say."""
 
 HEALTH_LIVE: Final = "/health/live"
 HEALTH_READY: Final = "/health/ready"
@@ -53,6 +55,8 @@ TTL_COLLECTIONS: Final = (
 INDEXES: Final[tuple[tuple[str, tuple[tuple[str, str], ...]], ...]] = (
     (RUN_EVENTS, (("run_id", "ASCENDING"), ("last_sequence", "ASCENDING"))),
     (RUNS, (("state", "ASCENDING"), ("created_at", "DESCENDING"))),
+    (DEAD_LETTERS, (("source", "ASCENDING"), ("failed_at", "DESCENDING"))),
+    (DEAD_LETTERS, (("failure_class", "ASCENDING"), ("failed_at", "DESCENDING"))),
 )
 """Composite indexes that the services' queries need: (collection, ((field, direction), ...)).
 A query on one field alone, equality or range, needs none."""

@@ -9,7 +9,7 @@ from typing import Final
 
 import structlog
 
-from runtime.contract.dead_letter import LETTER_RETENTION, DeadLetter, message_key
+from runtime.contract.dead_letter import LETTER_RETENTION, DeadLetter, message_key, read_time
 from runtime.contract.envelope import PushEnvelope
 from runtime.contract.limits import DEAD_LETTER_PAYLOAD_BYTES
 from runtime.contract.names import DEAD_LETTER_PAYLOADS, DEAD_LETTERS, TTL_FIELD
@@ -127,6 +127,7 @@ def _letter(
         has_payload=kept,
         failed_at=now,
         worker=deps.revision,
+        published_at=read_time(message.publish_time),
     )
     encoding = "as_received" if decoded is None else "decoded"
     return letter, {"data": payload, "encoding": encoding, TTL_FIELD: now + LETTER_RETENTION} if kept else None

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from runtime.contract.forbidden import Role, scan
-from runtime.contract.names import HEALTH_LIVE, HEALTH_READY, TICK_PATH
+from runtime.contract.names import DEAD_LETTERS_PATH, HEALTH_LIVE, HEALTH_READY, TICK_PATH
 from sandbox.engine.deployment import Deployment
 from sandbox.world import MEMBER_TYPES, SCHEDULER_JOB, SERVICE, SUBSCRIPTION, TOPIC, short_name
 from tests.support.stacks import NUMBER, PROJECT, REGION, realised
@@ -57,6 +57,7 @@ EXPECTED = {
     (f"serviceAccount:{email(API)}", "roles/secretmanager.secretAccessor", "secret holdfast-signing-key"),
     (f"serviceAccount:{email('holdfast-execution-push')}", "roles/run.invoker", f"service {WORKER}"),
     (AGENT, "roles/iam.serviceAccountTokenCreator", f"service account {email('holdfast-execution-push')}"),
+    (AGENT, "roles/iam.serviceAccountTokenCreator", f"service account {email('holdfast-dead-letters')}"),
     (AGENT, "roles/pubsub.subscriber", "subscription holdfast-execution-push"),
     (AGENT, "roles/pubsub.publisher", "topic holdfast-execution-dead-letters"),
 }
@@ -98,6 +99,7 @@ def test_what_a_consumer_needs_is_there_before_it(stack: Deployment) -> None:
     assert order["pubsub-agent"] < order["execution-agent-signs"], (
         "BR-129: the agent exists before it is granted anything"
     )
+    assert order["dead-letters-agent-signs"] < order["execution-dead-letters-push"] < publish
     assert order["execution-uses-state"] < order["execution-service"]
     assert order["api-reads-signing-key"] < order["api-service"]
     assert pushing is not None
@@ -142,6 +144,28 @@ def test_every_dead_letter_topic_has_a_subscription_that_keeps_what_arrives(stac
     assert kept["expirationPolicy"] == {"ttl": ""}
     assert "deadLetterPolicy" not in kept
     assert {topic.name for topic in stack.world.of_type(TOPIC)} == {*wanted, "holdfast-execution-jobs"}
+
+
+def test_dead_letters_are_pushed_to_the_api_until_it_takes_them(stack: Deployment) -> None:
+    pushed = inputs_of(stack, SUBSCRIPTION, "holdfast-execution-dead-letters-push")
+    identity = email("holdfast-dead-letters")
+
+    assert pushed["topic"] == f"projects/{PROJECT}/topics/holdfast-execution-dead-letters"
+    assert pushed["pushConfig"] == {
+        "pushEndpoint": f"{API_URL}{DEAD_LETTERS_PATH}?source=execution",
+        "oidcToken": {"serviceAccountEmail": identity, "audience": API_URL},
+    }
+    assert environment_of(stack, API)["API_DEAD_LETTER_SERVICE_ACCOUNT"] == identity
+    assert pushed["ackDeadlineSeconds"] == 600
+    assert pushed["messageRetentionDuration"] == "2678400s"
+    assert pushed["expirationPolicy"] == {"ttl": ""}
+    assert pushed["retryPolicy"] == {"minimumBackoff": "10s", "maximumBackoff": "600s"}
+    assert "deadLetterPolicy" not in pushed, "a letter that cannot be recorded stays until it can"
+
+
+def test_the_broker_waits_no_longer_for_the_api_than_the_platform_does(tmp_path: Path) -> None:
+    stack = realised(tmp_path, api={"request_timeout_seconds": 90})
+    assert inputs_of(stack, SUBSCRIPTION, "holdfast-execution-dead-letters-push")["ackDeadlineSeconds"] == 90
 
 
 def test_the_worker_is_closed_and_the_api_is_open(stack: Deployment) -> None:

@@ -34,8 +34,9 @@ from tests.support.settings import api_env
 
 SECRET = "s" * 40
 KEY = f"hf_root_{SECRET}"
+LETTER_ACCOUNT = "letters@p-test.iam.gserviceaccount.com"
 FLOW: dict[str, Any] = {"start": "a", "nodes": {"a": {"type": "set", "value": 1, "next": None}}}
-COLLECTIONS = (names.RUNS, names.RUN_PAYLOADS, names.RUN_RESULTS, names.RUN_EVENTS, names.API_KEYS)
+COLLECTIONS = (names.RUNS, names.RUN_PAYLOADS, names.RUN_RESULTS, names.RUN_EVENTS, names.API_KEYS, names.DEAD_LETTERS)
 
 
 class ServedApi:
@@ -44,7 +45,11 @@ class ServedApi:
     def __init__(self) -> None:
         digest = hashlib.sha256(SECRET.encode()).hexdigest()
         self.settings = ApiSettings.from_env(
-            api_env(API_KEY_HASHES=f"root={digest}", EXECUTION_ENGINES="flow,report=acme.reports:run")
+            api_env(
+                API_KEY_HASHES=f"root={digest}",
+                EXECUTION_ENGINES="flow,report=acme.reports:run",
+                API_DEAD_LETTER_SERVICE_ACCOUNT=LETTER_ACCOUNT,
+            )
         )
         self.clock = ManualClock()
         self.memory = MemoryDocuments(self.clock, indexes=names.INDEXES)
@@ -71,6 +76,9 @@ class ServedApi:
                 clock=self.clock,
                 lifecycle=self.lifecycle,
                 metrics=self.metrics,
+                letter_tokens=PushVerifier(
+                    PushAuth.IN_PROCESS, LETTER_ACCOUNT, KeyCache(self.google, self.clock), self.clock
+                ),
             )
         )
         self._runner = web.AppRunner(

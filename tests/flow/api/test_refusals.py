@@ -91,6 +91,8 @@ ROUTES = [
     ("POST", "/v1/runs"), ("GET", "/v1/runs"), ("GET", "/v1/runs/r1"), ("GET", "/v1/runs/r1/events"),
     ("POST", "/v1/runs/r1/cancel"), ("POST", "/v1/keys"), ("GET", "/v1/keys"), ("DELETE", "/v1/keys/shop"),
     ("POST", CALLBACK_PROGRESS_PATH), ("POST", CALLBACK_EVENTS_PATH), ("POST", "/internal/tick"),
+    ("POST", "/internal/dead-letters"), ("GET", "/v1/dead-letters"), ("GET", "/v1/dead-letters/" + "a" * 64),
+    ("POST", "/v1/dead-letters/" + "a" * 64 + "/replay"),
 ]  # fmt: skip
 
 
@@ -105,8 +107,9 @@ async def test_no_route_is_open_to_a_stranger(served: ServedApi, method: str, pa
 
 
 async def test_every_route_is_in_the_table_above(served: ServedApi) -> None:
+    filled = {"run_id": "r1", "name": "shop", "letter_id": "a" * 64}
     routes = {
-        (route.method, route.resource.canonical.replace("{run_id}", "r1").replace("{name}", "shop"))
+        (route.method, route.resource.canonical.format_map(filled))
         for route in served.app.router.routes()
         if route.resource is not None and route.method != "HEAD"
     }

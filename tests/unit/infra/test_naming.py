@@ -19,7 +19,13 @@ def names(prefix: str = "holdfast") -> Names:
 @given(st.from_regex(rf"[a-z][a-z0-9-]{{0,{PREFIX_MAX - 2}}}[a-z0-9]", fullmatch=True))
 def test_every_prefix_that_a_stack_may_have_gives_names_within_the_limits(prefix: str) -> None:
     built = names(prefix)
-    accounts = [built.api, built.tick, *map(built.worker, Workload), *map(built.push, Workload)]
+    accounts = [
+        built.api,
+        built.tick,
+        built.dead_letter_identity,
+        *map(built.worker, Workload),
+        *map(built.push, Workload),
+    ]
 
     assert all(ACCOUNT_MIN <= len(account) <= ACCOUNT_MAX for account in accounts)
     assert all(re.fullmatch(r"[a-z](?:[a-z0-9-]*[a-z0-9])", account) for account in accounts)
@@ -29,6 +35,7 @@ def test_every_prefix_that_a_stack_may_have_gives_names_within_the_limits(prefix
     assert built.database
     assert built.signing_key
     assert all(map(built.dead_letters, Workload))
+    assert all(map(built.dead_letters_push, Workload))
 
 
 def test_a_prefix_that_is_too_long_is_refused_before_it_reaches_google() -> None:

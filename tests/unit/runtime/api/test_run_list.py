@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from runtime.api.run_list import Cursor, RunList, read_cursor
+from runtime.api.page_cursor import Cursor, read_cursor
+from runtime.api.run_list import RunList
 from runtime.contract.states import RunState
 from tests.support.api_bench import ApiBench
 

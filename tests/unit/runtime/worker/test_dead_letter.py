@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -170,6 +170,8 @@ async def test_a_letter_says_what_is_needed_to_find_and_judge_the_message(
         "delivery_attempt": 10, "attempts": 4, "excused": 0, "reason": "max_delivery_attempts_exceeded",
         "payload_sha256": hashlib.sha256(data).hexdigest(), "payload_bytes": len(data), "has_payload": True,
         "failed_at": clock.now(), "worker": "rev-1", "expires_at_ts": clock.now() + LETTER_RETENTION,
+        "published_at": datetime(2026, 11, 30, 12, tzinfo=UTC), "spurious": False, "replayed_generation": None,
+        "replayed_at": None, "replayed_by": None,
     }  # fmt: skip
     (payload,) = await deliveries.letter_payloads()
     assert (payload["data"], payload["encoding"]) == (data, "decoded")
