@@ -14,8 +14,10 @@ from runtime.contract.settings.api import ApiSettings
 from runtime.ports.clock import Clock
 from runtime.ports.documents import Documents
 from runtime.ports.publisher import Publisher
+from runtime.ports.tokens import Tokens
 from runtime.roles import Outside, Settings
 
+FIRESTORE_ENDPOINT: Final = "firestore.googleapis.com:443"
 PUBSUB_ENDPOINT: Final = "pubsub.googleapis.com:443"
 CONNECT_SECONDS: Final = 5
 TOTAL_SECONDS: Final = 60
@@ -27,27 +29,27 @@ async def google(settings: Settings, clock: Clock) -> AsyncIterator[Outside]:
     """Connections to Google Cloud, as the service account that the process runs as."""
     timeout = aiohttp.ClientTimeout(total=TOTAL_SECONDS, sock_connect=CONNECT_SECONDS)
     async with aiohttp.ClientSession(timeout=timeout, trust_env=False) as session:
+        tokens = MetadataTokens(session, clock)
         yield Outside(
-            documents=_firestore(settings, clock),
-            publisher=_pubsub(session, clock) if isinstance(settings, ApiSettings) else None,
+            documents=_firestore(settings, tokens, clock),
+            publisher=_pubsub(tokens, clock) if isinstance(settings, ApiSettings) else None,
             session=session,
             key_source=GoogleKeySource(session),
         )
 
 
-def _firestore(settings: Settings, clock: Clock) -> Documents:
-    from google.cloud.firestore import AsyncClient
-
+def _firestore(settings: Settings, tokens: Tokens, clock: Clock) -> Documents:
     from runtime.adapters.firestore import FirestoreDocuments
+    from runtime.adapters.firestore_grpc import FirestoreGrpc
+    from runtime.adapters.grpc_calls import secure_channel
 
-    client = AsyncClient(project=settings.project_id, database=settings.database)
-    return FirestoreDocuments(client, clock=clock, prefix=settings.collection_prefix, retries=settings.store_retries)
+    database = f"projects/{settings.project_id}/databases/{settings.database}"
+    calls = FirestoreGrpc(secure_channel(FIRESTORE_ENDPOINT), tokens, database)
+    return FirestoreDocuments(calls, clock=clock, prefix=settings.collection_prefix, retries=settings.store_retries)
 
 
-def _pubsub(session: aiohttp.ClientSession, clock: Clock) -> Publisher:
-    import grpc.aio
-
+def _pubsub(tokens: Tokens, clock: Clock) -> Publisher:
+    from runtime.adapters.grpc_calls import secure_channel
     from runtime.adapters.pubsub import PubSubPublisher
 
-    channel = grpc.aio.secure_channel(PUBSUB_ENDPOINT, grpc.ssl_channel_credentials())
-    return PubSubPublisher(channel, MetadataTokens(session, clock))
+    return PubSubPublisher(secure_channel(PUBSUB_ENDPOINT), tokens, clock)

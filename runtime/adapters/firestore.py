@@ -5,17 +5,16 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
-from google.api_core.exceptions import GoogleAPICallError
-from google.cloud.firestore import AsyncClient
-from google.cloud.firestore_v1.types import firestore as messages
 from grpc import StatusCode
 
 from runtime.adapters import firestore_values as values
 from runtime.adapters.document_rules import WRITE_FIELD, check_key, checked_writes
-from runtime.adapters.firestore_errors import CONDITION, NOT_APPLIED, TRANSIENT, retry_hint, store_error
-from runtime.adapters.grpc_calls import ChannelClosed, answered, status_of
+from runtime.adapters.firestore_calls import FirestoreCalls, Left
+from runtime.adapters.firestore_errors import CONDITION, NOT_APPLIED, TRANSIENT, store_error
+from runtime.adapters.google_messages import Message, message_class
+from runtime.adapters.grpc_calls import CallFailed, ChannelClosed
 from runtime.adapters.query_rules import checked_query
 from runtime.ports.clock import Clock
 from runtime.ports.documents import (
@@ -31,6 +30,7 @@ from runtime.ports.documents import (
     VersionMismatch,
     Write,
 )
+from runtime.ports.tokens import TokenUnavailable
 
 T = TypeVar("T")
 
@@ -39,9 +39,9 @@ FIRST_DELAY: Final = 0.1
 LONGEST_DELAY: Final = 30.0
 """Upper bound of any wait, the server's own hint included, seconds."""
 
-_CommitRequest: Final = messages.CommitRequest.pb()
-_BatchGetRequest: Final = messages.BatchGetDocumentsRequest.pb()
-_RunQueryRequest: Final = messages.RunQueryRequest.pb()
+_CommitRequest: Final = message_class("google.firestore.v1.CommitRequest")
+_BatchGetRequest: Final = message_class("google.firestore.v1.BatchGetDocumentsRequest")
+_RunQueryRequest: Final = message_class("google.firestore.v1.RunQueryRequest")
 
 
 class FirestoreDocuments:
@@ -52,7 +52,7 @@ class FirestoreDocuments:
     write that changes nothing, so without it two holders of one version could both win.
 
     Args:
-        client: one client per event loop; the store takes it over, and close() closes it.
+        calls: one connection per event loop; the store takes it over, and close() closes it.
         clock: for timeouts and waits.
         prefix: put before every collection name; "" means none.
         retries: most further tries of one call; 0 means none.
@@ -61,14 +61,14 @@ class FirestoreDocuments:
 
     def __init__(
         self,
-        client: AsyncClient,
+        calls: FirestoreCalls,
         clock: Clock,
         prefix: str = "",
         *,
         retries: int = 8,
         jitter: Callable[[], float] = random.random,
     ) -> None:
-        self._client: Any = client
+        self._calls = calls
         self._clock = clock
         self._prefix = prefix
         self._retries = retries
@@ -78,28 +78,24 @@ class FirestoreDocuments:
     async def get(self, key: Key, *, timeout: float = 10) -> Document | None:
         """See Documents."""
         check_key(key)
-        request = _BatchGetRequest(database=self._database, documents=[self._name(key)])
-        for item in await self._read("batch_get_documents", messages.BatchGetDocumentsRequest, request, timeout):
+        request = _BatchGetRequest(database=self._calls.database, documents=[self._name(key)])
+        for item in await self._read(self._calls.batch_get, request, timeout):
             if item.WhichOneof("result") == "found":
                 return values.read_document(key, item.found, item.read_time)
         return None
 
     async def commit(self, writes: Sequence[Write], *, timeout: float = 10) -> list[Version]:
         """See Documents."""
-        request = _CommitRequest(database=self._database)
+        request = _CommitRequest(database=self._calls.database)
         for write, data in zip(writes, checked_writes(writes, self._prefix), strict=True):
             request.writes.append(values.write_message(write, self._name(write.key), data))
         deadline = self._clock.monotonic() + timeout
-
-        async def send(seconds: float) -> Any:
-            return await self._api.commit(messages.CommitRequest.wrap(request), **self._options(seconds))
-
         try:
-            response = messages.CommitResponse.pb(await self._call(send, timeout, NOT_APPLIED))
-        except GoogleAPICallError as error:
-            if status_of(error) is StatusCode.ALREADY_EXISTS:
+            response = await self._call(self._calls.commit, request, timeout, NOT_APPLIED)
+        except CallFailed as error:
+            if error.status is StatusCode.ALREADY_EXISTS:
                 raise DocumentExists(f"one of {_names(writes)} exists") from error
-            if status_of(error) in CONDITION:
+            if error.status in CONDITION:
                 raise await self._failed_condition(writes, error, deadline) from error
             raise store_error(error, write=True) from error
         return [values.version_of(result.update_time) for result in response.write_results]
@@ -107,9 +103,9 @@ class FirestoreDocuments:
     async def query(self, query: Query, *, timeout: float = 10) -> list[Document]:
         """See Documents. Firestore itself says which query needs an index; its emulator never does."""
         query = checked_query(query, None)
-        request = _RunQueryRequest(parent=f"{self._database}/documents")
+        request = _RunQueryRequest(parent=f"{self._calls.database}/documents")
         request.structured_query.CopyFrom(values.structured_query(query, self._prefix + query.collection))
-        found = await self._read("run_query", messages.RunQueryRequest, request, timeout)
+        found = await self._read(self._calls.run_query, request, timeout)
         return [
             values.read_document(
                 Key(query.collection, item.document.name.rsplit("/", 1)[1]), item.document, item.read_time
@@ -122,17 +118,15 @@ class FirestoreDocuments:
         """See Documents."""
         if not self._closed:
             self._closed = True
-            await self._api.transport.close()
+            await self._calls.close()
 
-    async def _failed_condition(
-        self, writes: Sequence[Write], error: GoogleAPICallError, deadline: float
-    ) -> StoreError:
+    async def _failed_condition(self, writes: Sequence[Write], error: CallFailed, deadline: float) -> StoreError:
         """Which document lost: a refusal that no document explains is the database's, not ours."""
-        request = _BatchGetRequest(database=self._database, documents=[self._name(write.key) for write in writes])
+        request = _BatchGetRequest(database=self._calls.database, documents=[self._name(write.key) for write in writes])
         request.mask.field_paths.append(WRITE_FIELD)
         left = deadline - self._clock.monotonic()
         versions: dict[str, Version] = {}
-        for item in await self._read("batch_get_documents", messages.BatchGetDocumentsRequest, request, left):
+        for item in await self._read(self._calls.batch_get, request, left):
             if item.WhichOneof("result") == "found":
                 versions[item.found.name] = values.version_of(item.found.update_time)
         for write in writes:
@@ -144,61 +138,57 @@ class FirestoreDocuments:
                 return VersionMismatch(f"{write.key} has not version {write.version} any more")
         return StoreMisconfigured(str(store_error(error, write=True)))
 
-    async def _read(self, method: str, wrapper: Any, request: Any, timeout: float) -> list[Any]:
-        async def send(seconds: float) -> list[Any]:
-            stream = await getattr(self._api, method)(wrapper.wrap(request), **self._options(seconds))
-            return [type(item).pb(item) async for item in stream]
-
+    async def _read(
+        self, send: Callable[[Message, Left], Awaitable[list[Message]]], request: Message, timeout: float
+    ) -> list[Message]:
         try:
-            return await self._call(send, timeout, TRANSIENT)
-        except GoogleAPICallError as error:
+            return await self._call(send, request, timeout, TRANSIENT)
+        except CallFailed as error:
             raise store_error(error, write=False) from error
 
-    async def _call(self, send: Callable[[float], Awaitable[T]], timeout: float, again: frozenset[StatusCode]) -> T:
-        """Sends until an answer, within `timeout`; raises the client library's error for the caller to read."""
+    async def _call(
+        self,
+        send: Callable[[Message, Left], Awaitable[T]],
+        request: Message,
+        timeout: float,
+        again: frozenset[StatusCode],
+    ) -> T:
+        """Sends until an answer, within `timeout`; raises CallFailed for the caller to read."""
         if self._closed:
             raise StoreUnavailable("the store is closed", unclear=False)
         write = again is NOT_APPLIED
         sent = False
         deadline = self._clock.monotonic() + timeout
+
+        def left() -> float:
+            return deadline - self._clock.monotonic()
+
         try:
             async with self._clock.timeout(timeout):
                 for tries in itertools.count():
                     sent = write
                     try:
-                        return await answered(send(deadline - self._clock.monotonic()))
-                    except GoogleAPICallError as error:
+                        return await send(request, left)
+                    except CallFailed as error:
                         delay = self._delay(tries, error)
-                        over = tries >= self._retries or delay >= deadline - self._clock.monotonic()
-                        if over or status_of(error) not in again:
+                        if tries >= self._retries or delay >= left() or error.status not in again:
                             raise
                     sent = False
                     await self._clock.sleep(delay)
         except TimeoutError:
             raise StoreUnavailable(f"Firestore: no answer within {timeout} s", unclear=sent) from None
+        except TokenUnavailable as error:
+            raise StoreUnavailable(f"Firestore: {error}", unclear=False) from error
         except ChannelClosed:
             raise StoreUnavailable("Firestore: the channel was closed", unclear=sent) from None
         raise AssertionError("unreachable")
 
-    def _delay(self, tries: int, error: GoogleAPICallError) -> float:
+    def _delay(self, tries: int, error: CallFailed) -> float:
         own = self._jitter() * FIRST_DELAY * 2.0**tries
-        return min(LONGEST_DELAY, max(own, retry_hint(error)))
-
-    def _options(self, seconds: float) -> dict[str, Any]:
-        return {"retry": None, "timeout": max(0.0, seconds), "metadata": self._client._rpc_metadata}  # noqa: SLF001
-
-    # The client's public methods take no precondition for several writes at once and give no read time of a query;
-    # the generated client beneath does, and the client owns its channel, routing and credentials.
-    @property
-    def _api(self) -> Any:
-        return self._client._firestore_api  # noqa: SLF001
-
-    @property
-    def _database(self) -> str:
-        return str(self._client._database_string)  # noqa: SLF001
+        return min(LONGEST_DELAY, max(own, error.retry_after))
 
     def _name(self, key: Key) -> str:
-        return f"{self._database}/documents/{self._prefix}{key.collection}/{key.id}"
+        return f"{self._calls.database}/documents/{self._prefix}{key.collection}/{key.id}"
 
 
 def _names(writes: Sequence[Write]) -> str:

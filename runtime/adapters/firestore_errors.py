@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-from google.api_core.exceptions import GoogleAPICallError
-from google.rpc.error_details_pb2 import RetryInfo
 from grpc import StatusCode
 
-from runtime.adapters.grpc_calls import described, status_of
+from runtime.adapters.grpc_calls import CallFailed
 from runtime.ports.documents import IndexMissing, StoreError, StoreMisconfigured, StoreUnavailable
 
 NOT_APPLIED: Final = frozenset({StatusCode.ABORTED, StatusCode.RESOURCE_EXHAUSTED})
@@ -31,25 +29,18 @@ _MISCONFIGURED: Final = CONDITION | {
 _REFUSED: Final = frozenset({StatusCode.INVALID_ARGUMENT, StatusCode.OUT_OF_RANGE})
 
 
-def store_error(error: GoogleAPICallError, *, write: bool) -> StoreError:
+def store_error(error: CallFailed, *, write: bool) -> StoreError:
     """The port's error for one that is not, or no more, retried.
 
     Args:
-        error: the client library's.
+        error: of the call.
         write: whether a write was sent.
     """
-    code = status_of(error)
-    text = f"Firestore: {described(error)}"
-    if code is StatusCode.FAILED_PRECONDITION and "requires an index" in text:
+    text = f"Firestore: {error.text}"
+    if error.status is StatusCode.FAILED_PRECONDITION and "requires an index" in text:
         return IndexMissing(text)
-    if code in _MISCONFIGURED:
+    if error.status in _MISCONFIGURED:
         return StoreMisconfigured(text)
-    if code in _REFUSED:
+    if error.status in _REFUSED:
         return StoreError(text)
-    return StoreUnavailable(text, unclear=write and code not in NOT_APPLIED)
-
-
-def retry_hint(error: GoogleAPICallError) -> float:
-    """Seconds that the server asks to wait; 0 where it does not."""
-    details: list[Any] = [d for d in error.details if isinstance(d, RetryInfo)]
-    return max((d.retry_delay.ToTimedelta().total_seconds() for d in details), default=0.0)
+    return StoreUnavailable(text, unclear=write and error.status not in NOT_APPLIED)

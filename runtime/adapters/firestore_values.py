@@ -7,11 +7,10 @@ import os
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
-
-from google.cloud.firestore_v1.types import query, write
+from typing import Final
 
 from runtime.adapters.document_rules import WRITE_FIELD
+from runtime.adapters.google_messages import Message, message_class
 from runtime.ports.documents import (
     Create,
     Delete,
@@ -27,14 +26,11 @@ from runtime.ports.documents import (
     Write,
 )
 
-# The generated wrappers cost more than the call they describe; the messages beneath them have no types.
-Message = Any
-
-_WriteMessage: Final = write.Write.pb()
-_Query: Final = query.StructuredQuery.pb()
-_FieldFilter: Final = query.StructuredQuery.FieldFilter.pb()
-_UnaryFilter: Final = query.StructuredQuery.UnaryFilter.pb()
-_Composite: Final = query.StructuredQuery.CompositeFilter.pb()
+_WriteMessage: Final = message_class("google.firestore.v1.Write")
+_Query: Final = message_class("google.firestore.v1.StructuredQuery")
+_FieldFilter: Final = _Query.FieldFilter
+_UnaryFilter: Final = _Query.UnaryFilter
+_Composite: Final = _Query.CompositeFilter
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _VERSION: Final = re.compile(r"([0-9]{1,12})\.([0-9]{6}000)")

@@ -16,7 +16,8 @@ from runtime.adapters.postgres_schema import create_schema, open_pool
 from runtime.adapters.query_rules import Indexes
 from runtime.contract.names import INDEXES
 from runtime.ports.documents import Documents
-from tests.support.emulators import firestore_client, firestore_emulator, project, pubsub_emulator
+from tests.support.emulators import firestore_emulator, project, pubsub_emulator
+from tests.support.firestore_calls import Connect, google, thin
 from tests.support.postgres import PostgresServer, postgres_dsn, postgres_server
 
 __all__ = ["firestore_emulator", "postgres_dsn", "postgres_server", "project", "pubsub_emulator"]
@@ -31,7 +32,14 @@ class OpenDocuments(Protocol):
 Factory = Callable[[AsyncExitStack, str, Indexes | None], Awaitable[Documents]]
 
 
-@pytest.fixture(params=["memory", "postgres", pytest.param("firestore", marks=pytest.mark.emulator)])
+@pytest.fixture(
+    params=[
+        "memory",
+        "postgres",
+        pytest.param("firestore", marks=pytest.mark.emulator),
+        pytest.param("google", marks=pytest.mark.emulator),
+    ]
+)
 def backend(request: pytest.FixtureRequest) -> Factory:
     """Starts what an adapter needs; not in a loop, which starting a process would block."""
     match request.param:
@@ -39,8 +47,9 @@ def backend(request: pytest.FixtureRequest) -> Factory:
             return _memory
         case "postgres":
             return _postgres(request.getfixturevalue("postgres_server"))
-        case _:
-            return _firestore(request.getfixturevalue("firestore_emulator"), request.getfixturevalue("project"))
+        case own_or_googles:
+            address, project_id = request.getfixturevalue("firestore_emulator"), request.getfixturevalue("project")
+            return _firestore(thin if own_or_googles == "firestore" else google, address, project_id)
 
 
 @pytest.fixture
@@ -73,8 +82,8 @@ def _postgres(server: PostgresServer) -> Factory:
     return make
 
 
-def _firestore(address: str, project_id: str) -> Factory:
+def _firestore(connect: Connect, address: str, project_id: str) -> Factory:
     async def make(stack: AsyncExitStack, prefix: str, indexes: Indexes | None) -> Documents:
-        return FirestoreDocuments(firestore_client(address, project_id), SystemClock(), prefix)
+        return FirestoreDocuments(connect(address, project_id), SystemClock(), prefix)
 
     return make

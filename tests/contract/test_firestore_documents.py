@@ -30,6 +30,7 @@ from runtime.ports.documents import (
     VersionMismatch,
 )
 from tests.support.emulators import firestore_client
+from tests.support.firestore_calls import Connect, google, thin
 from tests.support.local_host import deaf_port
 from tests.support.scripted_firestore import COMMIT, GET, QUERY, Refusal, ScriptedFirestore, Silence
 
@@ -57,11 +58,17 @@ def clock() -> ImpatientClock:
 Scripted = tuple[FirestoreDocuments, ScriptedFirestore]
 
 
+@pytest.fixture(params=[thin, google])
+def connect(request: pytest.FixtureRequest) -> Connect:
+    connect: Connect = request.param
+    return connect
+
+
 @pytest.fixture
-async def scripted(clock: ImpatientClock) -> AsyncIterator[Scripted]:
+async def scripted(clock: ImpatientClock, connect: Connect) -> AsyncIterator[Scripted]:
     firestore = ScriptedFirestore()
     async with firestore.serving() as address:
-        documents = FirestoreDocuments(firestore_client(address, "p"), clock, retries=3, jitter=lambda: 1.0)
+        documents = FirestoreDocuments(connect(address, "p"), clock, retries=3, jitter=lambda: 1.0)
         yield documents, firestore
         await documents.close()
 
@@ -285,9 +292,9 @@ async def test_a_cancelled_caller_is_cancelled(scripted: Scripted) -> None:
         await commit
 
 
-async def test_a_server_that_is_not_there_is_unavailable(clock: ImpatientClock) -> None:
+async def test_a_server_that_is_not_there_is_unavailable(clock: ImpatientClock, connect: Connect) -> None:
     with deaf_port() as port:
-        documents = FirestoreDocuments(firestore_client(f"127.0.0.1:{port}", "p"), clock, retries=1)
+        documents = FirestoreDocuments(connect(f"127.0.0.1:{port}", "p"), clock, retries=1)
         with pytest.raises(StoreUnavailable) as read:
             await documents.get(KEY, timeout=5)
         assert not read.value.unclear
@@ -299,7 +306,7 @@ async def test_a_server_that_is_not_there_is_unavailable(clock: ImpatientClock) 
 @pytest.mark.emulator
 async def test_googles_own_client_reads_what_the_store_wrote(firestore_emulator: str, project: str) -> None:
     client = firestore_client(firestore_emulator, project)
-    documents: Documents = FirestoreDocuments(client, SystemClock(), prefix="pre-")
+    documents: Documents = FirestoreDocuments(thin(firestore_emulator, project), SystemClock(), prefix="pre-")
     data = {"a.b": 1, "when": datetime(2026, 1, 1, tzinfo=UTC), "raw": b"x", "list": [{"n": None}], "f": 1.0}
     [version] = await documents.commit([Create(KEY, data)])
     reference = client.collection("pre-claims").document("one")
@@ -314,7 +321,7 @@ async def test_googles_own_client_reads_what_the_store_wrote(firestore_emulator:
 @pytest.mark.emulator
 async def test_the_store_reads_what_googles_own_client_wrote(firestore_emulator: str, project: str) -> None:
     client = firestore_client(firestore_emulator, project)
-    documents = FirestoreDocuments(client, SystemClock())
+    documents = FirestoreDocuments(thin(firestore_emulator, project), SystemClock())
     data = {"n": 1, "when": datetime(2026, 1, 1, 1, 2, 3, 4, tzinfo=UTC), "raw": b"x", "map": {"f": [1.0, True]}}
     result = await client.collection("claims").document("one").set(data, timeout=5)
     document = await documents.get(KEY)
@@ -333,7 +340,7 @@ async def test_a_value_that_no_adapter_writes_is_reported_and_not_guessed(
     firestore_emulator: str, project: str
 ) -> None:
     client = firestore_client(firestore_emulator, project)
-    documents = FirestoreDocuments(client, SystemClock())
+    documents = FirestoreDocuments(thin(firestore_emulator, project), SystemClock())
     await client.collection("claims").document("one").set({"where": GeoPoint(1, 2)}, timeout=5)
     with pytest.raises(StoreError, match="geo_point_value"):
         await documents.get(KEY)

@@ -52,11 +52,13 @@ class ScriptedFirestore:
     Attributes:
         answers: by method.
         calls: requests received, by method.
+        metadata: of the latest call, by method.
         arrived: set at every call.
     """
 
     answers: dict[str, list[Answer]] = field(default_factory=dict)
     calls: dict[str, list[Any]] = field(default_factory=lambda: defaultdict(list))
+    metadata: dict[str, dict[str, str | bytes]] = field(default_factory=dict)
     arrived: asyncio.Event = field(default_factory=asyncio.Event)
 
     @asynccontextmanager
@@ -96,6 +98,7 @@ class ScriptedFirestore:
 
     async def _answer(self, method: str, request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> Any:
         self.calls[method].append(request)
+        self.metadata[method] = dict(context.invocation_metadata() or ())
         self.arrived.set()
         script = self.answers[method]
         answer = script.pop(0) if len(script) > 1 else script[0]

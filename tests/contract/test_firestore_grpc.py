@@ -1,0 +1,82 @@
+"""The thin client against Google's own: what goes over the wire beside the documents."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from runtime.adapters.clock import SystemClock
+from runtime.adapters.firestore import FirestoreDocuments
+from runtime.adapters.google_messages import message_class
+from runtime.ports.documents import Create, Key, Query, StoreUnavailable
+from tests.support.firestore_calls import Connect, OwnerTokens, google, thin
+from tests.support.scripted_firestore import COMMIT, GET, QUERY, ScriptedFirestore
+
+KEY = Key("claims", "one")
+TELEMETRY = {"user-agent", "x-goog-api-client"}
+"""Names of libraries and their versions."""
+
+
+def committed() -> Any:
+    response = message_class("google.firestore.v1.CommitResponse")()
+    response.write_results.add().update_time.seconds = 1
+    return response
+
+
+@pytest.fixture
+async def served() -> AsyncIterator[tuple[ScriptedFirestore, str]]:
+    firestore = ScriptedFirestore(answers={COMMIT: [committed()], GET: [[]], QUERY: [[]]})
+    async with firestore.serving() as address:
+        yield firestore, address
+
+
+Served = tuple[ScriptedFirestore, str]
+
+
+async def metadata_of(served: Served, connect: Connect) -> dict[str, dict[str, str | bytes]]:
+    firestore, address = served
+    documents = FirestoreDocuments(connect(address, "p-test"), SystemClock())
+    await documents.get(KEY)
+    await documents.commit([Create(KEY, {})])
+    await documents.query(Query("claims"))
+    await documents.close()
+    return {
+        method: {name: value for name, value in metadata.items() if name not in TELEMETRY}
+        for method, metadata in firestore.metadata.items()
+    }
+
+
+async def test_each_call_is_routed_and_authorised_as_googles_client_does(served: Served) -> None:
+    own = await metadata_of(served, thin)
+    assert own == await metadata_of(served, google)
+    assert own[COMMIT] == {
+        "authorization": "Bearer owner",
+        "google-cloud-resource-prefix": "projects/p-test/databases/(default)",
+        "x-goog-request-params": "database=projects/p-test/databases/%28default%29",
+    }
+
+
+async def test_each_call_takes_the_token_of_its_time(served: Served) -> None:
+    firestore, address = served
+    tokens = OwnerTokens("first")
+    documents = FirestoreDocuments(thin(address, "p", tokens), SystemClock())
+    await documents.get(KEY)
+    assert firestore.metadata[GET]["authorization"] == "Bearer first"
+    tokens.token = "second"
+    await documents.get(KEY)
+    assert firestore.metadata[GET]["authorization"] == "Bearer second"
+    await documents.close()
+
+
+async def test_without_a_token_nothing_is_sent_and_nothing_was_written(served: Served) -> None:
+    firestore, address = served
+    documents = FirestoreDocuments(thin(address, "p", OwnerTokens(None)), SystemClock())
+    calls = [documents.commit([Create(KEY, {})]), documents.get(KEY), documents.query(Query("claims"))]
+    for call in calls:
+        with pytest.raises(StoreUnavailable, match="no token today") as caught:
+            await call
+        assert not caught.value.unclear
+    assert not firestore.calls
+    await documents.close()

@@ -1,0 +1,79 @@
+"""What a role loads before it serves: on a cold start nothing else costs as much.
+
+Names of modules, not times: a time depends on the machine, and every slow import of the past was a package by name.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.support.settings import api_env, worker_env
+
+ROOT = Path(__file__).parents[2]
+
+GOOGLE_LIBRARIES = ("google.api", "google.api_core", "google.auth", "google.cloud", "google.oauth2", "google.pubsub_v1")
+# Not rich: structlog loads it where it is installed, and no image has it.
+NEVER = (
+    *GOOGLE_LIBRARIES,
+    "google.rpc",
+    "requests",
+    "urllib3",
+    "proto",
+    "pulumi",
+    "pulumi_gcp",
+    "pydantic",
+    "yaml",
+    "PIL",
+    "asyncpg",
+    "typer",
+    "pytest",
+    "infra",
+    "sandbox",
+    "cli",
+)
+
+
+def loaded(code: str, environ: Mapping[str, str] | None = None) -> set[str]:
+    """The modules of a fresh interpreter after some code, that code's own apart."""
+    script = f"from tests.support import loaded_modules\nloaded_modules.{code}"
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        input=json.dumps(dict(environ or {})),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    return set(done.stdout.split())
+
+
+def of(modules: set[str], packages: tuple[str, ...]) -> set[str]:
+    """Those modules that belong to one of the packages."""
+    return {name for name in modules if any(name == each or name.startswith(f"{each}.") for each in packages)}
+
+
+@pytest.mark.parametrize(
+    ("role", "environ", "others"),
+    [
+        ("worker", worker_env(), ("runtime.api", "runtime.adapters.pubsub")),
+        ("api", api_env(), ("runtime.worker", "multiprocessing.forkserver")),
+    ],
+)
+def test_a_role_is_ready_without_what_it_does_not_use(
+    role: str, environ: Mapping[str, str], others: tuple[str, ...]
+) -> None:
+    modules = loaded(f"print_role({role!r})", environ)
+    assert "runtime.adapters.firestore_grpc" in modules, "the role was not wired, so this test sees nothing"
+    assert of(modules, (*NEVER, *others)) == set()
+
+
+def test_execution_and_identity_load_nothing_of_google() -> None:
+    modules = loaded("print_packages('runtime.execution', 'runtime.identity')")
+    assert of(modules, (*NEVER, "google", "grpc", "runtime.adapters", "runtime.api", "runtime.worker")) == set()
