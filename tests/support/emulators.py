@@ -51,10 +51,7 @@ def sdk_roots() -> list[Path]:
 @pytest.fixture(scope="session")
 def firestore_emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The emulator's `host:port`."""
-    jar = _jar(_FIRESTORE, "Firestore")
-    main = "com.google.cloud.datastore.emulator.firestore.CloudFirestore"
-    command = ["-Xmx512m", "-Duser.language=en", "-cp", str(jar), main, "start"]
-    with _running(command, tmp_path_factory.mktemp("firestore") / "output.txt") as address:
+    with running_firestore(tmp_path_factory.mktemp("firestore") / "output.txt") as address:
         yield address
 
 
@@ -63,6 +60,16 @@ def pubsub_emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The emulator's `host:port`."""
     jar = _jar(_PUBSUB, "Pub/Sub")
     with _running(["-Xmx512m", "-jar", str(jar)], tmp_path_factory.mktemp("pubsub") / "output.txt") as address:
+        yield address
+
+
+@contextmanager
+def running_firestore(output: Path) -> Iterator[str]:
+    """Google's Firestore emulator, as `host:port`; what it prints goes to a file."""
+    jar = _jar(_FIRESTORE, "Firestore")
+    main = "com.google.cloud.datastore.emulator.firestore.CloudFirestore"
+    command = ["-Xmx512m", "-Duser.language=en", "-cp", str(jar), main, "start"]
+    with _running(command, output) as address:
         yield address
 
 
