@@ -13,9 +13,13 @@ from typing import Any, TypeVar
 from runtime.adapters.clock import ManualClock
 from runtime.adapters.memory import MemoryDocuments
 from runtime.api.callbacks import Callbacks
+from runtime.api.dead_letters import DeadLetters
 from runtime.api.dispatch import Dispatcher, DispatchRules
 from runtime.api.event_feed import EventFeed
 from runtime.api.event_log import EventLog
+from runtime.api.letter_store import LetterStore
+from runtime.api.payloads import Payloads
+from runtime.api.replay import Replays
 from runtime.api.report import read_events, read_progress
 from runtime.api.run_record import RunRecord
 from runtime.api.run_request import RunRequest, RunRules, read_run_request
@@ -112,6 +116,9 @@ class ApiBench:
         self.submissions = Submissions(self.runs, dispatcher, self.clock, max_queue_age)
         self.callbacks = Callbacks(self.runs, run_lease)
         self.sweeper = Sweeper(self.documents, self.runs, dispatcher, self.clock, self.metrics, self.draining)
+        self.letters = LetterStore(self.documents)
+        self.dead_letters = DeadLetters(self.letters, self.runs, self.verifier, self.clock, self.metrics)
+        self.replays = Replays(self.letters, self.runs, Payloads(self.documents), dispatcher, max_queue_age)
         self.log = EventLog(self.documents)
         self.feed = EventFeed(self.runs, self.log, self.watch, self.clock, self.draining)
 

@@ -17,11 +17,13 @@ from runtime.api.transitions import (
     Note,
     Ruling,
     cancel,
+    dead_letter,
     fail,
     finish,
     give_up,
     mark_published,
     record_events,
+    replay,
     reserve_publication,
     take_lease,
 )
@@ -355,3 +357,43 @@ def test_nothing_but_a_replay_moves_an_ended_run(state: RunState, status: Progre
     if status is not ProgressStatus.RUNNING:
         moves += [finish(record, holder, Ending(status=status), now)[1] for holder in (A, B)]
     assert moves == [None] * len(moves)
+
+
+def test_a_message_that_is_given_up_ends_its_run_where_no_lease_is_live() -> None:
+    lost = FailureClass.RETRY_EXHAUSTED
+    assert dead_letter(leased(), "r1.1", lost, None, "x", at(149)) == (Ruling.BUSY, None)
+    ruling, after = dead_letter(leased(), "r1.1", lost, FailureClass.BACKPRESSURE, "x", at(150))
+    assert ruling is Ruling.RECORDED
+    assert after is not None
+    assert (after.state, after.status_code, after.error) == (RunState.DEAD_LETTERED, 500, "x")
+    assert (after.failure_class, after.last_failure_class) == (lost, FailureClass.BACKPRESSURE)
+    assert after.sweep_at is None
+    assert dead_letter(after, "r1.1", lost, None, "y", at(160)) == (Ruling.ENDED, None)
+    assert dead_letter(leased(), "r1.0", lost, None, "x", at(150)) == (Ruling.ENDED, None)
+
+
+@pytest.mark.parametrize("status", [ProgressStatus.DEAD_LETTERED, ProgressStatus.FAILED, ProgressStatus.TIMEOUT])
+def test_a_replay_begins_the_next_generation_and_leaves_nothing_of_the_last(status: ProgressStatus) -> None:
+    before = ended(msgspec.structs.replace(leased(), cancel_requested=True, next_sequence=7, progress=5.0), status)
+    after = replay(before, timedelta(hours=2), at(100))
+    fresh = queued()
+    assert after == msgspec.structs.replace(
+        fresh,
+        generation=2,
+        job_id="r1.2",
+        queued_at=at(100),
+        queue_deadline=at(7300),
+        publish_after=at(100) + PUBLISH_GRACE,
+        attempt=1,
+        next_sequence=7,
+        history=after.history,
+    )
+    assert [(entry.generation, entry.state) for entry in after.history][-2:] == [(1, before.state), (2, "queued")]
+    assert take_lease(after, A, LEASE, NOTHING, at(101)) == (Ruling.ENDED, None), "the old job's token is over"
+
+
+@pytest.mark.parametrize("status", [None, ProgressStatus.COMPLETED, ProgressStatus.CANCELLED])
+def test_an_open_a_succeeded_and_a_cancelled_run_are_not_replayed(status: ProgressStatus | None) -> None:
+    record = leased() if status is None else ended(leased(), status)
+    with pytest.raises(IllegalMove):
+        replay(record, timedelta(hours=1), at(20))
