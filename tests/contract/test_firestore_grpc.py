@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import grpc
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 from runtime.adapters.clock import SystemClock
 from runtime.adapters.firestore import FirestoreDocuments
+from runtime.adapters.firestore_grpc import FirestoreGrpc
 from runtime.adapters.google_messages import message_class
+from runtime.adapters.grpc_calls import secure_channel
 from runtime.ports.documents import Create, Key, Query, StoreUnavailable
 from tests.support.firestore_calls import Connect, OwnerTokens, google, thin
 from tests.support.scripted_firestore import COMMIT, GET, QUERY, ScriptedFirestore
@@ -30,6 +38,22 @@ async def served() -> AsyncIterator[tuple[ScriptedFirestore, str]]:
     firestore = ScriptedFirestore(answers={COMMIT: [committed()], GET: [[]], QUERY: [[]]})
     async with firestore.serving() as address:
         yield firestore, address
+
+
+def self_signed(host: str) -> grpc.ServerCredentials:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host)])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(host)]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    return grpc.ssl_server_credentials([(private, certificate.public_bytes(pem))])
 
 
 Served = tuple[ScriptedFirestore, str]
@@ -68,6 +92,17 @@ async def test_each_call_takes_the_token_of_its_time(served: Served) -> None:
     await documents.get(KEY)
     assert firestore.metadata[GET]["authorization"] == "Bearer second"
     await documents.close()
+
+
+async def test_nothing_is_said_to_a_server_whose_certificate_nobody_vouches_for() -> None:
+    firestore = ScriptedFirestore(answers={GET: [[]]})
+    async with firestore.serving(credentials=self_signed("localhost")) as address:
+        channel = secure_channel(address.replace("127.0.0.1", "localhost"))
+        documents = FirestoreDocuments(FirestoreGrpc(channel, OwnerTokens(), "d"), SystemClock(), retries=0)
+        with pytest.raises(StoreUnavailable, match="UNAVAILABLE"):
+            await documents.get(KEY)
+        await documents.close()
+    assert not firestore.calls
 
 
 async def test_without_a_token_nothing_is_sent_and_nothing_was_written(served: Served) -> None:

@@ -40,9 +40,9 @@ async def _build(role: str, environ: dict[str, str]) -> None:
     own = roles.Process(clock=clock, lifecycle=Lifecycle(clock), metrics=Metrics(), revision="test")
     async with wiring.google(settings, clock) as outside:
         await roles.build(settings, outside, own)
-        await outside.documents.close()
-        if outside.publisher is not None:
-            await outside.publisher.close()
+        for connection in (outside.documents, outside.publisher):
+            if connection is not None:
+                await connection.close()
 
 
 def _print() -> None:

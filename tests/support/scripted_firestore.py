@@ -62,8 +62,8 @@ class ScriptedFirestore:
     arrived: asyncio.Event = field(default_factory=asyncio.Event)
 
     @asynccontextmanager
-    async def serving(self) -> AsyncIterator[str]:
-        """Gives `host:port`."""
+    async def serving(self, credentials: grpc.ServerCredentials | None = None) -> AsyncIterator[str]:
+        """Gives `host:port`; with credentials it speaks TLS."""
         server = grpc.aio.server()
         handlers = {
             COMMIT: grpc.unary_unary_rpc_method_handler(
@@ -79,7 +79,10 @@ class ScriptedFirestore:
         server.add_generic_rpc_handlers(
             (grpc.method_handlers_generic_handler("google.firestore.v1.Firestore", handlers),)
         )
-        port = server.add_insecure_port("127.0.0.1:0")
+        if credentials is None:
+            port = server.add_insecure_port("127.0.0.1:0")
+        else:
+            port = server.add_secure_port("127.0.0.1:0", credentials)
         await server.start()
         try:
             yield f"127.0.0.1:{port}"
