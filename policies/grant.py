@@ -1,0 +1,76 @@
+"""A grant: one role for one member on one resource."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from .properties import Properties
+from .resource import Resource
+
+PUBSUB_AGENT: Final = re.compile(r"serviceAccount:service-[0-9]+@gcp-sa-pubsub\.iam\.gserviceaccount\.com", re.ASCII)
+"""Pub/Sub's own service agent, by the number of the project."""
+_TARGETS: Final = (
+    "topic", "subscription", "serviceAccountId", "bucket", "secretId", "repository", "service", "queue", "name",
+)  # fmt: skip
+"""Properties that name the resource a grant is on, by type of grant."""
+_WIDE: Final = re.compile(r"gcp:(?:projects|folder|organizations)/\w+:\w+", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """Facts about a grant.
+
+    Attributes:
+        resource: the grant.
+        member: who gets the role; the URN of an account where its e-mail is not known yet; "" where neither is.
+    """
+
+    resource: Resource
+    member: str
+
+    @property
+    def urn(self) -> str:
+        """URN of the resource."""
+        return self.resource.urn
+
+    @property
+    def properties(self) -> Properties:
+        """All of its properties."""
+        return self.resource.properties
+
+    @property
+    def role(self) -> str | None:
+        """The role."""
+        return self.properties.text("role")
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether it is on a whole project, folder or organisation."""
+        return _WIDE.fullmatch(self.resource.type) is not None
+
+    @property
+    def is_for_pubsub(self) -> bool:
+        """Whether it is for Pub/Sub's agent."""
+        return PUBSUB_AGENT.fullmatch(self.member) is not None
+
+    def is_on(self, resource: Resource, *names: str) -> bool:
+        """Whether it is on a resource.
+
+        Args:
+            resource: the resource.
+            names: what else the resource is called, beside its full name and its name.
+        """
+        if self.is_wide:
+            return False
+        if resource.urn in self.resource.came_from(*_TARGETS):
+            return True
+        target = next((text for name in _TARGETS if (text := self.properties.known_text(name))), None)
+        own = resource.properties.known_text("name")
+        short = (own,) if own and self._is_about(resource) else ()
+        return target is not None and target in {resource.full_name, *names, *short}
+
+    def _is_about(self, resource: Resource) -> bool:
+        """Whether a short name can mean this type of resource."""
+        return resource.type.rpartition(":")[2].lower() in self.resource.type.lower()

@@ -1,0 +1,159 @@
+"""How services run: image, probes, CPU, scaling."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from ..properties import Properties
+from ..rule import Context, Level, Option, Rule, Scope, Severity, rule
+from ..service import Role, Service
+
+_DIGEST: Final = re.compile(r"[^\s@]+@sha256:[0-9a-f]{64}", re.ASCII)
+READY: Final = "/health/ready"
+LIVE: Final = "/health/live"
+CAP: Final = 100
+"""More instances than this are a mistake more often than a plan."""
+
+
+@rule(
+    "R01",
+    "Images are named by digest",
+    over=lambda facts: facts.services,
+    scope=Scope.RESOURCE,
+    breaks="a tag moves and no deployment notices, or two instances of one revision differ",
+    fix="Use NAME@sha256:DIGEST",
+)
+def r01(service: Service, _: Context) -> Iterator[str]:
+    """Every container's image."""
+    for container in service.containers:
+        image = container.text("image")
+        if image is None or not _DIGEST.fullmatch(image):
+            yield f"{container.place('image')} names no digest"
+
+
+@rule(
+    "R02",
+    "An executor always has its CPU",
+    over=lambda facts: [each for each in facts.services if each.role is Role.EXECUTOR],
+    scope=Scope.RESOURCE,
+    breaks="callbacks and cancelled runs stand still between requests",
+    fix="Set resources.cpuIdle to false",
+)
+def r02(service: Service, _: Context) -> Iterator[str]:
+    """CPU between requests."""
+    if service.cpu_idle:
+        yield "its CPU is taken away between requests"
+
+
+def _probed(service: Service, kind: str, path: str) -> Iterator[str]:
+    probe = service.main.section(kind)
+    if probe is None:
+        yield f"it has no {kind}"
+    else:
+        yield from _on_path(service, probe, kind, path)
+
+
+def _on_path(service: Service, probe: Properties, kind: str, path: str) -> Iterator[str]:
+    """The path is ours only where the service is."""
+    if service.role is not None and probe.text("httpGet", "path") != path:
+        yield f"its {kind} does not ask {path}"
+
+
+@rule(
+    "R03",
+    "A service is ready before it has traffic",
+    over=lambda facts: facts.services,
+    scope=Scope.RESOURCE,
+    breaks="a revision that cannot start takes the traffic, and the deployment reports success",
+    fix=f"Add a startupProbe on {READY}",
+)
+def r03(service: Service, _: Context) -> Iterator[str]:
+    """A startup probe."""
+    yield from _probed(service, "startupProbe", READY)
+
+
+@rule(
+    "R04",
+    "A service that hangs is replaced",
+    over=lambda facts: facts.services,
+    scope=Scope.RESOURCE,
+    severity=Severity.MEDIUM,
+    breaks="an instance that hangs keeps its requests until they time out",
+    fix=f"Add a livenessProbe on {LIVE}",
+)
+def r04(service: Service, _: Context) -> Iterator[str]:
+    """A liveness probe, and not on the route that says no while draining."""
+    yield from _probed(service, "livenessProbe", LIVE)
+
+
+@rule(
+    "R05",
+    "A readiness probe asks for readiness",
+    over=lambda facts: facts.services,
+    scope=Scope.RESOURCE,
+    severity=Severity.MEDIUM,
+    breaks="an instance that drains still gets requests",
+    fix=f"Set readinessProbe.httpGet.path to {READY}",
+)
+def r05(service: Service, _: Context) -> Iterator[str]:
+    """Where there is one; it is not required."""
+    probe = service.main.section("readinessProbe")
+    if probe is not None:
+        yield from _on_path(service, probe, "readinessProbe", READY)
+
+
+@rule(
+    "R06",
+    "A service says how far it scales",
+    over=lambda facts: facts.services,
+    scope=Scope.RESOURCE,
+    severity=Severity.MEDIUM,
+    breaks="a burst spends the region's quota, the database's connections and the budget",
+    fix="Set template.scaling.maxInstanceCount, or raise this rule's `max_instances`",
+    options={"max_instances": Option("most instances that a service may have", CAP)},
+)
+def r06(service: Service, context: Context) -> Iterator[str]:
+    """A ceiling, and a sane one."""
+    most, least = service.declared_max_instances, service.properties.number("template", "scaling", "minInstanceCount")
+    if most is None:
+        yield "it has no maxInstanceCount"
+    elif most > context.number("max_instances"):
+        yield f"maxInstanceCount is {most}, but may be {context.number('max_instances')}"
+    elif least is not None and least > most:
+        yield f"minInstanceCount is {least}, but maxInstanceCount is {most}"
+
+
+@rule(
+    "R07",
+    "A worker says how many messages one instance takes at once",
+    over=lambda facts: [each for each in facts.services if each.role is Role.WORKER],
+    scope=Scope.RESOURCE,
+    severity=Severity.MEDIUM,
+    breaks="eighty jobs share one instance's memory, and one that dies takes them along",
+    fix="Set template.maxInstanceRequestConcurrency",
+)
+def r07(service: Service, _: Context) -> Iterator[str]:
+    """Concurrency of its own."""
+    if not service.properties.number("template", "maxInstanceRequestConcurrency"):
+        yield "it has no maxInstanceRequestConcurrency, so an instance takes 80 requests at once"
+
+
+@rule(
+    "R08",
+    "A service limits its memory",
+    over=lambda facts: facts.services,
+    scope=Scope.RESOURCE,
+    level=Level.ADVISORY,
+    severity=Severity.LOW,
+    breaks="it runs with the platform's 512 MiB, and is killed when a job needs more",
+    fix="Set resources.limits.memory",
+)
+def r08(service: Service, _: Context) -> Iterator[str]:
+    """A limit of its own."""
+    if not service.main.has("resources", "limits", "memory"):
+        yield "it has no memory limit of its own"
+
+
+RULES: Final[tuple[Rule, ...]] = (r01, r02, r03, r04, r05, r06, r07, r08)

@@ -1,0 +1,269 @@
+"""Programs for the policy pack: what the project renders, the kinds of resources that it does not have yet, and changes
+to both."""
+
+from __future__ import annotations
+
+import copy
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from policies.properties import Properties, plain
+from policies.resource import Resource
+from policies.verdict import judge
+from sandbox.engine.registration import Registration
+from tests.support.stacks import NUMBER, realised
+
+CONFIGURATION: Mapping[str, Any] = {
+    "I06": {"public_services": ["*-api"]},
+    "X01": {"public_services": ["*-api"]},
+}
+"""The API is the one public service."""
+AGENT = f"serviceAccount:service-{NUMBER}@gcp-sa-pubsub.iam.gserviceaccount.com"
+STORAGE_AGENT = f"serviceAccount:service-{NUMBER}@gs-project-accounts.iam.gserviceaccount.com"
+DIGEST = f"europe-west1-docker.pkg.dev/p-test/holdfast/runtime@sha256:{'1' * 64}"
+LABELS = {"product": "holdfast", "stack": "test", "part": "test"}
+
+SERVICE = "gcp:cloudrunv2/service:Service"
+SUBSCRIPTION = "gcp:pubsub/subscription:Subscription"
+TOPIC = "gcp:pubsub/topic:Topic"
+
+
+def address(service: str) -> str:
+    """Address of a service of the test stack."""
+    return f"https://{service}-{NUMBER}.europe-west1.run.app"
+
+
+@dataclass
+class Declared:
+    """A resource that a test may change."""
+
+    type: str
+    name: str
+    inputs: dict[str, Any]
+    dependencies: tuple[str, ...] = ()
+    property_dependencies: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    stack: str = "test"
+
+    @property
+    def key(self) -> str:
+        """`Type/logical-name`."""
+        return f"{self.type.rpartition(':')[2]}/{self.name}"
+
+    @property
+    def urn(self) -> str:
+        """As the engine forms it, without parents."""
+        return f"urn:pulumi:{self.stack}::holdfast::{self.type}::{self.name}"
+
+    def resource(self) -> Resource:
+        """As the pack sees it."""
+        values = plain(self.inputs)
+        assert isinstance(values, dict)
+        return Resource(
+            type=self.type,
+            name=self.name,
+            urn=self.urn,
+            properties=Properties(values),
+            dependencies=self.dependencies,
+            property_dependencies=self.property_dependencies,
+        )
+
+
+class Program:
+    """Resources by key; every change makes another program."""
+
+    def __init__(self, declared: Iterable[Declared]) -> None:
+        self.declared = {each.key: each for each in declared}
+
+    def with_(self, key: str, path: str, value: Any) -> Program:
+        """With a property changed; a value of None removes it. `env.NAME` in the path means a variable."""
+        changed = copy.deepcopy(self.declared)
+        _set(changed[key].inputs, path.split("."), value)
+        return Program(changed.values())
+
+    def without(self, key: str) -> Program:
+        """With a resource left out."""
+        assert key in self.declared, sorted(self.declared)
+        return Program(each for each in self.declared.values() if each.key != key)
+
+    def plus(self, *more: Declared) -> Program:
+        """With more resources."""
+        return Program([*self.declared.values(), *more])
+
+    def unlinked(self, key: str) -> Program:
+        """With a resource that refers to no other and waits for none."""
+        changed = copy.deepcopy(self.declared)
+        changed[key].dependencies, changed[key].property_dependencies = (), {}
+        return Program(changed.values())
+
+    def in_stack(self, stack: str) -> Program:
+        """The same in a stack of another name, without links between resources."""
+        changed = copy.deepcopy(self.declared)
+        for each in changed.values():
+            each.stack, each.dependencies, each.property_dependencies = stack, (), {}
+        return Program(changed.values())
+
+    def resources(self) -> list[Resource]:
+        """As the pack sees them."""
+        return [each.resource() for each in self.declared.values()]
+
+    def broken(self, configuration: Mapping[str, Any] = CONFIGURATION) -> set[str]:
+        """Ids of the rules that it breaks."""
+        return {found.rule.id for found in judge(self.resources(), configuration)}
+
+    def lines(self, rule: str) -> list[str]:
+        """`logical-name: detail` of everything that breaks a rule."""
+        found = judge(self.resources(), CONFIGURATION)
+        return [f"{each.urn.rpartition('::')[2]}: {each.detail}" for each in found if each.rule.id == rule]
+
+
+def _set(inputs: dict[str, Any], path: list[str], value: Any) -> None:
+    target: Any = inputs
+    if path[0] == "env":
+        _set_variable(inputs["template"]["containers"][0].setdefault("envs", []), path[1], value)
+        return
+    for key in path[:-1]:
+        target = target[int(key)] if isinstance(target, list) else target.setdefault(key, {})
+    last: Any = int(path[-1]) if isinstance(target, list) else path[-1]
+    if value is None:
+        target.pop(last, None)
+    else:
+        target[last] = value
+
+
+def _set_variable(variables: list[dict[str, Any]], name: str, value: Any) -> None:
+    variables[:] = [variable for variable in variables if variable["name"] != name]
+    if value is not None:
+        variables.append({"name": name, **(value if isinstance(value, dict) else {"value": value})})
+
+
+def of_registrations(registrations: Iterable[Registration], stack: str = "test") -> Program:
+    """What a run of the real program registered."""
+    custom = [each for each in registrations if each.custom]
+    renamed = {each.urn: f"urn:pulumi:{stack}::holdfast::{each.type}::{each.name}" for each in custom}
+
+    def urns(given: Iterable[str]) -> tuple[str, ...]:
+        return tuple(renamed[urn] for urn in given if urn in renamed)
+
+    return Program(
+        Declared(
+            each.type,
+            each.name,
+            copy.deepcopy(dict(each.inputs)),
+            urns(each.dependencies),
+            {name: urns(sources) for name, sources in each.property_dependencies.items()},
+            stack,
+        )
+        for each in custom
+    )
+
+
+@cache
+def rendered() -> Program:
+    """What the project renders for a stack of defaults."""
+    with tempfile.TemporaryDirectory() as folder:
+        return of_registrations(realised(Path(folder)).registrations)
+
+
+@cache
+def long_requests() -> Program:
+    """What the project renders where requests outlast the ack deadline."""
+    worker = {"request_timeout_seconds": 3600, "run_timeout_seconds": 3540}
+    with tempfile.TemporaryDirectory() as folder:
+        return of_registrations(realised(Path(folder), worker=worker).registrations)
+
+
+def executor() -> Declared:
+    """An executor that passes."""
+    return Declared(
+        SERVICE,
+        "executor",
+        {
+            "name": "holdfast-executor",
+            "project": "p-test",
+            "location": "europe-west1",
+            "ingress": "INGRESS_TRAFFIC_INTERNAL_LOAD_BALANCER",
+            "deletionProtection": False,
+            "labels": LABELS,
+            "template": {
+                "serviceAccount": "executor@p-test.iam.gserviceaccount.com",
+                "timeout": "3600s",
+                "scaling": {"maxInstanceCount": 3},
+                "containers": [
+                    {
+                        "image": DIGEST,
+                        "args": ["-m", "runtime", "executor"],
+                        "envs": [
+                            {"name": "EXECUTOR_SERVER_MODE", "value": "true"},
+                            {"name": "EXECUTOR_TIMEOUT_SECS", "value": "3540"},
+                        ],
+                        "ports": {"containerPort": 8080},
+                        "resources": {"limits": {"cpu": "1", "memory": "1Gi"}, "cpuIdle": False},
+                        "startupProbe": {"httpGet": {"path": "/health/ready"}, "failureThreshold": 3.0},
+                        "livenessProbe": {"httpGet": {"path": "/health/live"}},
+                        "readinessProbe": {"httpGet": {"path": "/health/ready"}},
+                    }
+                ],
+            },
+        },
+    )
+
+
+def storage() -> list[Declared]:
+    """A bucket that tells of its objects, a sink of dead letters, and a database, all of which pass."""
+    return [
+        Declared(
+            "gcp:storage/bucket:Bucket",
+            "content",
+            {"name": "content", "uniformBucketLevelAccess": True, "publicAccessPrevention": "enforced",
+             "labels": LABELS},
+        ),
+        Declared(
+            "gcp:storage/notification:Notification",
+            "objects",
+            {"bucket": "content", "topic": "projects/p-test/topics/objects", "payloadFormat": "JSON_API_V1",
+             "objectNamePrefix": "media/"},
+        ),
+        Declared(TOPIC, "objects", {"name": "objects", "project": "p-test", "labels": LABELS}),
+        grant("topicIAMMember:TopicIAMMember", "storage-publishes", "roles/pubsub.publisher", STORAGE_AGENT,
+              topic="projects/p-test/topics/objects"),
+        Declared(
+            SUBSCRIPTION,
+            "sink",
+            {"name": "sink", "project": "p-test", "topic": "projects/p-test/topics/holdfast-execution-dead-letters",
+             "expirationPolicy": {"ttl": ""}, "cloudStorageConfig": {"bucket": "content"}, "labels": LABELS},
+        ),
+        grant("bucketIAMMember:BucketIAMMember", "sink-creates", "roles/storage.objectCreator", AGENT,
+              package="storage", bucket="content"),
+        grant("bucketIAMMember:BucketIAMMember", "sink-reads", "roles/storage.legacyBucketReader", AGENT,
+              package="storage", bucket="content"),
+        Declared(
+            "gcp:sql/databaseInstance:DatabaseInstance",
+            "usage",
+            {"deletionProtection": False, "settings": {
+                "databaseFlags": [{"name": "cloudsql.iam_authentication", "value": "on"}],
+                "ipConfiguration": {"ipv4Enabled": False}}},
+        ),
+        Declared("gcp:dns/managedZone:ManagedZone", "run-app", {"dnsName": "run.app.", "visibility": "private"}),
+    ]  # fmt: skip
+
+
+def grant(kind: str, name: str, role: str, member: str, /, *, package: str = "pubsub", **on: str) -> Declared:
+    """A grant."""
+    return Declared(f"gcp:{package}/{kind}", name, {"role": role, "member": member, **on})
+
+
+@cache
+def extended() -> Program:
+    """The rendered program, with an executor that the API calls, and with storage."""
+    api = "Service/api-service"
+    egress = {"networkInterfaces": [{"network": "n", "subnetwork": "s"}], "egress": "PRIVATE_RANGES_ONLY"}
+    return (
+        rendered()
+        .plus(executor(), *storage())
+        .with_(api, "env.EXECUTOR_URL", address("holdfast-executor"))
+        .with_(api, "template.vpcAccess", egress)
+    )
