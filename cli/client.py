@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncIterator, Mapping
 from types import TracebackType
 from typing import Any, Self
+from urllib.parse import quote, urlencode
 
 import aiohttp
 
@@ -62,6 +63,24 @@ class Client:
                 yield event
             if answer["complete"]:
                 return
+
+    async def dead_letters(
+        self, filters: Mapping[str, str], limit: int, before: str | None = None
+    ) -> tuple[list[dict[str, Any]], str | None]:
+        """Dead letters, newest first, and where the next page begins; None where there is none."""
+        query = urlencode({**filters, "limit": limit, **({} if before is None else {"before": before})})
+        answer = await self._call("GET", f"/v1/dead-letters?{query}")
+        return list(answer["dead_letters"]), answer["next_before"]
+
+    async def dead_letter(self, letter_id: str, *, payload: bool) -> dict[str, Any]:
+        """One dead letter, with the message's data where it is wanted and was kept."""
+        return await self._call(
+            "GET", f"/v1/dead-letters/{quote(letter_id, safe='')}{'?payload=true' if payload else ''}"
+        )
+
+    async def replay(self, letter_id: str) -> dict[str, Any]:
+        """Begins the next generation of a letter's run, and returns the run."""
+        return await self._call("POST", f"/v1/dead-letters/{quote(letter_id, safe='')}/replay")
 
     async def _call(self, method: str, path: str, body: Mapping[str, object] | None = None) -> dict[str, Any]:
         url = f"{self._endpoint.url}{path}"

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from cli import keys, tables
+from cli import dead_letters, keys, tables
 from cli.client import Client
 from cli.endpoint import find_endpoint
 from cli.failure import CommandFailed, ExitCode
@@ -20,6 +20,7 @@ from runtime.contract.states import RunState
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Reliable job execution, here and on Google Cloud.")
 runs_app = typer.Typer(no_args_is_help=True, help="Look at runs.")
 app.add_typer(runs_app, name="runs")
+app.add_typer(dead_letters.app, name="dead-letters")
 app.add_typer(keys.app, name="keys")
 out = Console()
 err = Console(stderr=True)

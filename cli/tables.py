@@ -33,6 +33,22 @@ def runs(rows: Iterable[Mapping[str, Any]]) -> Table:
     return table
 
 
+def dead_letters(rows: Iterable[Mapping[str, Any]]) -> Table:
+    """Dead letters, one a line; the id is whole, because the other commands ask for it."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("LETTER", no_wrap=True)
+    for heading in ("RUN", "CLASS", "CAUSE", "GIVEN UP", "THEN"):
+        table.add_column(heading)
+    for row in rows:
+        replayed = row["replayed_generation"]
+        then = f"replayed as {replayed}" if replayed is not None else "spurious" if row["spurious"] else ""
+        table.add_row(
+            row["id"], row["run_id"] or "", row["failure_class"], row["last_failure_class"] or row["reason"],
+            row["failed_at"], then,
+        )  # fmt: skip
+    return table
+
+
 def run(record: Mapping[str, Any]) -> Table:
     """One run, a field a line; fields without a value are left out."""
     table = Table(box=None, pad_edge=False, show_header=False)

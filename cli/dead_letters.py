@@ -1,0 +1,126 @@
+"""`holdfast dead-letters`: what the queues gave up, and its replay."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from cli import tables
+from cli.client import Client
+from cli.endpoint import find_endpoint
+from cli.failure import CommandFailed, ExitCode
+from runtime.contract.settings.words import Workload
+from runtime.contract.states import FailureClass
+
+PAGE = 200
+
+app = typer.Typer(no_args_is_help=True, help="Look at what the queues gave up, and replay it.")
+out = Console()
+
+Source = Annotated[Workload | None, typer.Option("--source", help="Only letters of this workload.")]
+Class = Annotated[FailureClass | None, typer.Option("--failure-class", help="Only letters of this class.")]
+
+
+@app.command("list")
+def list_letters(
+    source: Source = None,
+    failure_class: Class = None,
+    limit: Annotated[int, typer.Option(min=1, max=PAGE)] = 20,
+) -> None:
+    """The newest letters."""
+
+    async def call() -> list[dict[str, Any]]:
+        async with Client(find_endpoint()) as client:
+            return (await client.dead_letters(_filters(source, failure_class), limit))[0]
+
+    out.print(tables.dead_letters(asyncio.run(call())))
+
+
+@app.command()
+def show(
+    letter_id: str,
+    payload: Annotated[Path | None, typer.Option(help="Also write the message's bytes to this file.")] = None,
+) -> None:
+    """One letter."""
+
+    async def call() -> dict[str, Any]:
+        async with Client(find_endpoint()) as client:
+            return await client.dead_letter(letter_id, payload=payload is not None)
+
+    letter = asyncio.run(call())
+    kept = letter.pop("payload", None)
+    out.print(tables.run(letter))
+    if payload is not None:
+        _write(payload, kept)
+
+
+@app.command()
+def replay(
+    letter_id: Annotated[str | None, typer.Argument(help="One letter; else name a filter.")] = None,
+    source: Source = None,
+    failure_class: Class = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Queue the run of one letter again, or of every letter of a filter."""
+    filters = _filters(source, failure_class)
+    if (letter_id is None) is not bool(filters):
+        raise CommandFailed("name one letter, or --source or --failure-class, and not both", ExitCode.USAGE)
+    raise typer.Exit(asyncio.run(_replay(letter_id, filters, yes=yes)))
+
+
+async def _replay(letter_id: str | None, filters: dict[str, str], *, yes: bool) -> ExitCode:
+    async with Client(find_endpoint()) as client:
+        if letter_id is not None:
+            out.print(tables.run(await client.replay(letter_id)))
+            return ExitCode.OK
+        found = await _waiting(client, filters)
+        out.print(f"{len(found)} letters name a run and were not replayed yet.")
+        if not found or not (yes or typer.confirm(f"Replay {len(found)} runs?")):
+            return ExitCode.OK
+        refused = 0
+        for letter in found:
+            try:
+                record = await client.replay(letter["id"])
+            except CommandFailed as failure:
+                if failure.exit_code is not ExitCode.REFUSED:
+                    raise
+                refused += 1
+                out.print(f"{letter['run_id']}: {failure}", markup=False, highlight=False, soft_wrap=True)
+            else:
+                out.print(f"{record['run_id']}: generation {record['generation']}", markup=False, highlight=False)
+    return ExitCode.REFUSED if refused else ExitCode.OK
+
+
+async def _waiting(client: Client, filters: dict[str, str]) -> list[dict[str, Any]]:
+    """Every letter of a filter that a replay may help; a spurious one lost nothing."""
+    found: list[dict[str, Any]] = []
+    before: str | None = None
+    while True:
+        letters, before = await client.dead_letters(filters, PAGE, before)
+        found += [
+            letter
+            for letter in letters
+            if letter["run_id"] is not None and letter["replayed_generation"] is None and not letter["spurious"]
+        ]
+        if before is None:
+            return found
+
+
+def _filters(source: Workload | None, failure_class: FailureClass | None) -> dict[str, str]:
+    given = {"source": source, "failure_class": failure_class}
+    return {name: word.value for name, word in given.items() if word is not None}
+
+
+def _write(path: Path, payload: dict[str, Any] | None) -> None:
+    if payload is None:
+        raise CommandFailed("the message's bytes were not kept; see docs/operations.md", ExitCode.REFUSED)
+    try:
+        path.write_bytes(base64.b64decode(payload["base64"], validate=True))
+    except (OSError, binascii.Error, KeyError) as error:
+        raise CommandFailed(f"{path}: {error}", ExitCode.USAGE) from error
