@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 
 from runtime.contract.errors import HoldfastError
 from sandbox.engine.registration import Registration
 from sandbox.world import World
+
+
+class Engine(StrEnum):
+    """What runs the program."""
+
+    EMBEDDED = "embedded"
+    """This process; needs nothing else."""
+    PULUMI = "pulumi"
+    """The real engine, which keeps its state too; needs the `pulumi` command."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

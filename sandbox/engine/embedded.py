@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Final
 
 from pulumi.errors import RunError
 from pulumi.runtime import run_in_stack, set_all_config
@@ -17,10 +15,8 @@ from sandbox.engine.changes import Changes
 from sandbox.engine.deployment import Deployment, DeploymentFailed
 from sandbox.engine.monitor import EmbeddedLog, EmbeddedMonitor
 from sandbox.engine.registration import Mutate, unchanged
+from sandbox.engine.sdk_lock import ONE_AT_A_TIME
 from sandbox.world import World
-
-_ONE_AT_A_TIME: Final = threading.Lock()
-"""The SDK's settings have process-wide defaults beside their context variables."""
 
 
 def realise(
@@ -64,7 +60,7 @@ def realise(
         _run_program(program or _project_program())
 
     # A thread of its own has an empty context and no event loop: nothing of the caller's is touched.
-    with _ONE_AT_A_TIME, ThreadPoolExecutor(max_workers=1, thread_name_prefix="pulumi") as thread:
+    with ONE_AT_A_TIME, ThreadPoolExecutor(max_workers=1, thread_name_prefix="pulumi") as thread:
         error = thread.submit(run).exception()
     if error is not None or monitor.faults or log.errors:
         raise DeploymentFailed(_fault_lines(error, monitor, log)) from error

@@ -8,8 +8,8 @@ from typing import Any, Final
 from google.protobuf import struct_pb2
 from pulumi.runtime import rpc
 
-_SIGNATURE: Final = rpc._special_sig_key  # noqa: SLF001 - the protocol's own constants, which the SDK keeps private
-_SECRET: Final = rpc._special_secret_sig  # noqa: SLF001
+SIGNATURE: Final = rpc._special_sig_key  # noqa: SLF001 - the protocol's own constants, which the SDK keeps private
+SECRET: Final = rpc._special_secret_sig  # noqa: SLF001
 _RESOURCE: Final = rpc._special_resource_sig  # noqa: SLF001
 
 
@@ -35,7 +35,7 @@ def plain_inputs(struct: struct_pb2.Struct) -> tuple[dict[str, Any], frozenset[s
 def wrapped_outputs(values: Mapping[str, Any], secrets: Collection[str]) -> struct_pb2.Struct:
     """Plain values as a program receives them: secret ones stay marked."""
     struct = struct_pb2.Struct()
-    marked = {name: {_SIGNATURE: _SECRET, "value": value} for name, value in values.items() if name in secrets}
+    marked = {name: {SIGNATURE: SECRET, "value": value} for name, value in values.items() if name in secrets}
     struct.update({**values, **marked})
     return struct
 
@@ -59,9 +59,9 @@ def _plain(value: struct_pb2.Value) -> tuple[Any, bool]:
 
 
 def _plain_mapping(struct: struct_pb2.Struct) -> tuple[Any, bool]:
-    if _SIGNATURE in struct.fields:
-        signature = struct.fields[_SIGNATURE].string_value
-        if signature == _SECRET:
+    if SIGNATURE in struct.fields:
+        signature = struct.fields[SIGNATURE].string_value
+        if signature == SECRET:
             return _plain(struct.fields["value"])[0], True
         if signature == _RESOURCE:
             return struct.fields["id" if "id" in struct.fields else "urn"].string_value, False

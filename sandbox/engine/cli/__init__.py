@@ -1,0 +1,1 @@
+"""The `pulumi` command: where it is, and how it is built from its Go module."""

@@ -1,0 +1,101 @@
+"""What the real engine tells while it works, in the words of the embedded one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Final
+
+from pulumi.automation.events import DiagnosticEvent, EngineEvent, PolicyEvent
+
+_COLOUR: Final = re.compile(r"<\{%[^%]*%\}>")
+_MANDATORY: Final = "mandatory"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What happens, or would happen, to one resource of the platform.
+
+    Attributes:
+        operation: the engine's word: `create`, `update`, `same`, `delete`, `replace` and those that belong to it.
+        urn: the resource.
+        changed: top-level inputs that differ.
+    """
+
+    operation: str
+    urn: str
+    changed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One finding of a policy pack.
+
+    Attributes:
+        policy: its name.
+        urn: the resource; "" for the stack.
+        message: what is wrong.
+        mandatory: whether it ends the run.
+    """
+
+    policy: str
+    urn: str
+    message: str
+    mandatory: bool
+
+    def __str__(self) -> str:
+        where = f"{_named(self.urn)}: " if self.urn else ""
+        return f"{where}{self.message} [policy {self.policy}]"
+
+
+@dataclass(slots=True)
+class EngineEvents:
+    """Collects the events of one operation."""
+
+    steps: list[Step] = field(default_factory=list)
+    violations: list[Violation] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+
+    def __call__(self, event: EngineEvent) -> None:
+        """Takes one event."""
+        if event.res_outputs_event is not None:
+            step = event.res_outputs_event.metadata
+            if step.type.startswith("gcp:"):
+                self.steps.append(Step(step.op.value, step.urn, tuple(step.diffs or ())))
+        if event.diagnostic_event is not None:
+            self._diagnostic(event.diagnostic_event)
+        if event.policy_event is not None:
+            self._policy(event.policy_event)
+
+    def urns(self, operations: Collection[str]) -> tuple[str, ...]:
+        """The resources that one of some operations happened to."""
+        return tuple(step.urn for step in self.steps if step.operation in operations)
+
+    def _diagnostic(self, event: DiagnosticEvent) -> None:
+        into = {"error": self.errors, "warning": self.warnings}.get(event.severity)
+        if into is None:
+            return
+        for line in _COLOUR.sub("", event.message).strip().splitlines():
+            text = f"{_named(event.urn)}: {line}" if event.urn and "::gcp:" in f"::{_type(event.urn)}" else line
+            if line.strip() and text not in into:
+                into.append(text)
+
+    def _policy(self, event: PolicyEvent) -> None:
+        violation = Violation(
+            policy=event.policy_name,
+            urn=event.resource_urn or "",
+            message=_COLOUR.sub("", event.message).strip(),
+            mandatory=event.enforcement_level == _MANDATORY,
+        )
+        if violation not in self.violations:
+            self.violations.append(violation)
+
+
+def _type(urn: str) -> str:
+    return urn.split("::")[2].rpartition("$")[2]
+
+
+def _named(urn: str) -> str:
+    return f"{urn.rpartition('::')[2]} ({_type(urn)})"
