@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 import aiohttp
 from aiohttp import web
 
 from runtime.contract.errors import HoldfastError
 from runtime.contract.settings.api import ApiSettings
+from runtime.contract.settings.executor import ExecutorSettings
 from runtime.contract.settings.words import LogLevel, PushAuth, Workload
 from runtime.contract.settings.worker import WorkerSettings
 from runtime.identity.key_cache import KeyCache
@@ -33,10 +35,17 @@ class RoleName(StrEnum):
     """What stands behind `python -m runtime`."""
 
     API = "api"
+    EXECUTOR = "executor"
     WORKER = "worker"
 
 
-Settings = ApiSettings | WorkerSettings
+Settings = ApiSettings | ExecutorSettings | WorkerSettings
+
+_SETTINGS: Final[Mapping[RoleName, Callable[[Mapping[str, str]], Settings]]] = {
+    RoleName.API: ApiSettings.from_env,
+    RoleName.EXECUTOR: ExecutorSettings.from_env,
+    RoleName.WORKER: WorkerSettings.from_env,
+}
 
 
 class KeysDiffer(HoldfastError):
@@ -50,13 +59,13 @@ class Outside:
     """A role's open connections to the world outside its process.
 
     Attributes:
-        documents: the store; closed with the application.
+        documents: the store; None for a role that keeps nothing. Closed with the application.
         publisher: of job messages; None for a role that never publishes. Closed with the application.
         session: for every address of the platform and of the deployment itself; closed by who opened it.
         key_source: Google's signing keys.
     """
 
-    documents: Documents
+    documents: Documents | None
     publisher: Publisher | None
     session: aiohttp.ClientSession
     key_source: KeySource
@@ -78,7 +87,7 @@ def read_settings(role: RoleName, environ: Mapping[str, str]) -> Settings:
     Raises:
         SettingsError: with every fault.
     """
-    return ApiSettings.from_env(environ) if role is RoleName.API else WorkerSettings.from_env(environ)
+    return _SETTINGS[role](environ)
 
 
 def log_level(settings: Settings) -> LogLevel:
@@ -94,6 +103,8 @@ async def build(settings: Settings, outside: Outside, process: Process) -> web.A
     """
     if isinstance(settings, ApiSettings):
         return _build_api(settings, outside, process)
+    if isinstance(settings, ExecutorSettings):
+        return await _build_executor(settings, outside, process)
     return await _build_worker(settings, outside, process)
 
 
@@ -104,8 +115,8 @@ def _build_api(settings: ApiSettings, outside: Outside, process: Process) -> web
     from runtime.identity.job_token import JobSigner, JobVerifier
     from runtime.identity.keys import belong_together, pem_of_environment
 
-    if outside.publisher is None or settings.backend_key is None:
-        raise RuntimeError("the API needs a publisher and a signing key")
+    if outside.documents is None or outside.publisher is None or settings.backend_key is None:
+        raise RuntimeError("the API needs documents, a publisher and a signing key")
     private, public = pem_of_environment(settings.backend_key), pem_of_environment(settings.backend_pub)
     if not belong_together(private, public):
         raise KeysDiffer("BACKEND_PUB is not the public half of BACKEND_KEY: no worker would accept a job")
@@ -132,11 +143,24 @@ def _build_api(settings: ApiSettings, outside: Outside, process: Process) -> web
     return app
 
 
+async def _build_executor(settings: ExecutorSettings, outside: Outside, process: Process) -> web.Application:
+    from runtime.executor.app import create_app
+    from runtime.executor.opened import open_executor
+
+    return create_app(
+        await open_executor(
+            settings, outside.session, clock=process.clock, lifecycle=process.lifecycle, metrics=process.metrics
+        )
+    )
+
+
 async def _build_worker(settings: WorkerSettings, outside: Outside, process: Process) -> web.Application:
     from runtime.worker.app import create_app
     from runtime.worker.deps import WorkerDeps
     from runtime.worker.workloads.execution import open_execution
 
+    if outside.documents is None:
+        raise RuntimeError("a worker needs documents")
     if settings.workload is not Workload.EXECUTION:
         raise WorkloadMissing(f"GCP_QUEUE_WORKLOAD={settings.workload}: this version works `{Workload.EXECUTION}` only")
     keys = KeyCache(outside.key_source, process.clock, settings.key_grace)

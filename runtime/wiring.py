@@ -11,6 +11,8 @@ import aiohttp
 from runtime.adapters.google_keys import GoogleKeySource
 from runtime.adapters.metadata_server import MetadataTokens
 from runtime.contract.settings.api import ApiSettings
+from runtime.contract.settings.executor import ExecutorSettings
+from runtime.contract.settings.worker import WorkerSettings
 from runtime.ports.clock import Clock
 from runtime.ports.documents import Documents
 from runtime.ports.publisher import Publisher
@@ -31,14 +33,14 @@ async def google(settings: Settings, clock: Clock) -> AsyncIterator[Outside]:
     async with aiohttp.ClientSession(timeout=timeout, trust_env=False) as session:
         tokens = MetadataTokens(session, clock)
         yield Outside(
-            documents=_firestore(settings, tokens, clock),
+            documents=None if isinstance(settings, ExecutorSettings) else _firestore(settings, tokens, clock),
             publisher=_pubsub(tokens, clock) if isinstance(settings, ApiSettings) else None,
             session=session,
             key_source=GoogleKeySource(session),
         )
 
 
-def _firestore(settings: Settings, tokens: Tokens, clock: Clock) -> Documents:
+def _firestore(settings: ApiSettings | WorkerSettings, tokens: Tokens, clock: Clock) -> Documents:
     from runtime.adapters.firestore import FirestoreDocuments
     from runtime.adapters.firestore_grpc import FirestoreGrpc
     from runtime.adapters.grpc_calls import secure_channel

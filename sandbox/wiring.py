@@ -14,6 +14,8 @@ from runtime.adapters.metadata_server import MetadataTokens
 from runtime.adapters.postgres import PostgresDocuments
 from runtime.adapters.postgres_schema import open_pool
 from runtime.contract.settings.api import ApiSettings
+from runtime.contract.settings.executor import ExecutorSettings
+from runtime.contract.settings.worker import WorkerSettings
 from runtime.ports.clock import Clock
 from runtime.ports.documents import Documents
 from runtime.ports.publisher import Publisher
@@ -44,7 +46,9 @@ def run_role(role: str, instance: InstanceConfig, listener: socket.socket, envir
             middlewares=[FaultyHttp(faults)] if instance.faults else (),
         ) as session:
             yield Outside(
-                documents=await _documents(settings, instance, clock, faults),
+                documents=None
+                if isinstance(settings, ExecutorSettings)
+                else await _documents(settings, instance, clock, faults),
                 publisher=_pubsub(instance, session, clock) if isinstance(settings, ApiSettings) else None,
                 session=session,
                 key_source=GoogleKeySource(session),
@@ -53,7 +57,9 @@ def run_role(role: str, instance: InstanceConfig, listener: socket.socket, envir
     return run(role, environ, connect, listener)
 
 
-async def _documents(settings: Settings, instance: InstanceConfig, clock: Clock, faults: OrderedFaults) -> Documents:
+async def _documents(
+    settings: ApiSettings | WorkerSettings, instance: InstanceConfig, clock: Clock, faults: OrderedFaults
+) -> Documents:
     store = PostgresDocuments(
         await open_pool(instance.postgres_dsn, size=POOL_CONNECTIONS),
         prefix=settings.collection_prefix,

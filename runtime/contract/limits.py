@@ -24,6 +24,8 @@ DEAD_LETTER_PAYLOAD_BYTES: Final = 512 * 1024
 """Largest message data kept beside its dead letter; the full message is in the native sink."""
 API_BODY_BYTES: Final = 2 * MIB
 """Largest body of an API request; runs are refused above INLINE_PAYLOAD_BYTES with a clearer answer."""
+JOB_BODY_BYTES: Final = 2 * MIB
+"""Largest body of a call of the executor; the API keeps runs far below."""
 EVENT_BYTES: Final = 64 * 1024
 """Largest event that an engine may emit, encoded."""
 CALLBACK_BATCH_EVENTS: Final = 1000

@@ -45,6 +45,8 @@ class Metrics:
         )
         self.key_cache_age = Gauge("key_cache_age_seconds", "Age of the signing keys", registry=registry)
         self.isolated_processes = Gauge("isolated_processes", "Engine processes alive", registry=registry)
+        self.executing = Gauge("executing_runs", "Runs that the executor works on now", registry=registry)
+        self.streams = Counter("streams", "Streams of runs, by how they ended", ["end"], registry=registry)
 
     def text(self) -> bytes:
         """The registry in Prometheus text form."""

@@ -29,6 +29,8 @@ PRELOAD: Final = (
     "runtime.adapters.pubsub",
     "runtime.api.app",
     "runtime.execution.registry",
+    "runtime.executor.app",
+    "runtime.executor.opened",
     "runtime.identity.job_token",
     "runtime.identity.keys",
     "runtime.worker.app",

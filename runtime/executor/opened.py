@@ -1,0 +1,44 @@
+"""The executor of a process, with what it opens of its own."""
+
+from __future__ import annotations
+
+import aiohttp
+
+from runtime.contract.settings.executor import ExecutorSettings
+from runtime.execution.callbacks import CallbackRules, ExecutionCallbacks
+from runtime.execution.opened_engines import open_engines
+from runtime.executor.deps import ExecutorDeps
+from runtime.identity.job_token import JobVerifier
+from runtime.identity.keys import pem_of_environment
+from runtime.observability.metrics import Metrics
+from runtime.ports.clock import Clock
+from runtime.server import Lifecycle, package_version
+
+
+async def open_executor(
+    settings: ExecutorSettings, session: aiohttp.ClientSession, *, clock: Clock, lifecycle: Lifecycle, metrics: Metrics
+) -> ExecutorDeps:
+    """What the executor is given in a process of its own. Entry points are looked up before anything is served.
+
+    Raises:
+        EngineMissing: with every engine that is not there.
+        UnusableKey: of BACKEND_PUB.
+        ProcessUnavailable: no process can be started to look.
+    """
+    verifier = JobVerifier(pem_of_environment(settings.backend_pub), settings.backend_kid)
+    opened = await open_engines(settings.engines, clock, metrics.isolated_processes)
+    rules = CallbackRules(
+        version=package_version(), timeout=settings.callback_timeout, retries=settings.callback_retries
+    )
+    return ExecutorDeps(
+        settings=settings,
+        verifier=verifier,
+        connect=lambda job: ExecutionCallbacks(
+            session, job.callback_url, job.token, clock=clock, rules=rules, meters=metrics
+        ),
+        engine=opened.engines.get,
+        clock=clock,
+        lifecycle=lifecycle,
+        metrics=metrics,
+        stop_engines=opened.stop,
+    )

@@ -1,0 +1,242 @@
+"""What the API is told of a run while it goes on, as well as it can be told: no failure here fails the run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Any, Final
+
+import structlog
+
+from runtime.contract.states import ProgressStatus
+from runtime.execution.batcher import BatchRules, EventBatcher, EventSource
+from runtime.execution.callback_messages import (
+    CallbackError,
+    Callbacks,
+    EventsRequest,
+    LeaseNotCurrent,
+    ProgressAnswer,
+    ProgressRequest,
+    Until,
+)
+from runtime.execution.event import event_id
+from runtime.execution.meters import Meters
+from runtime.execution.tasks import end, first_done
+from runtime.executor.ending import Ending, Stop
+from runtime.executor.stream_event import rfc3339
+from runtime.ports.clock import Clock
+
+FLUSH_SECONDS: Final = 10.0
+"""Longest for the last events of a run, and as long again for its end: with the engine's grace it stays inside the
+30 s that the run's timeout leaves of the request."""
+HURRY_SECONDS: Final = 1.0
+"""The same where the process drains."""
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportRules:
+    """How a run is reported.
+
+    Attributes:
+        lease: how long the run's lease is asked for; renewed three times as often.
+        batch: when events go out.
+    """
+
+    lease: timedelta = timedelta(seconds=150)
+    batch: BatchRules = field(default_factory=BatchRules)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportedRun:
+    """Whose reports they are.
+
+    Attributes:
+        run_id, job_id: the run.
+        lease_token: the lease's that the API took for this call.
+    """
+
+    run_id: str
+    job_id: str
+    lease_token: str
+
+
+class Reporter:
+    """Reports one run. An event that cannot be delivered is counted and lost; the next ones go on without a gap.
+
+    Args:
+        run: whose reports.
+        callbacks: the API; tries as often as the settings say.
+        clock: time.
+        rules: limits.
+        meters: counts; None counts nothing.
+        stop: called where the API wants the run to stop.
+        hurry: set when the process drains and little time is left.
+    """
+
+    def __init__(
+        self,
+        run: ReportedRun,
+        callbacks: Callbacks,
+        clock: Clock,
+        rules: ReportRules,
+        *,
+        meters: Meters | None,
+        stop: Callable[[Stop], None],
+        hurry: asyncio.Event,
+    ) -> None:
+        self._run = run
+        self._callbacks = callbacks
+        self._clock = clock
+        self._rules = rules
+        self._meters = meters
+        self._stop = stop
+        self._hurry = hurry
+        self._note: tuple[int | None, str | None] = (None, None)
+        self._open = 0
+        self._lost = False
+        self._following: tuple[int, int] | None = None
+        source = EventSource(
+            run_id=run.run_id, job_id=run.job_id, lease_token=run.lease_token, attempt=0, next_sequence=0
+        )
+        # Counted here: to the batcher every batch is delivered.
+        self._batcher = EventBatcher(self, source, clock, until=lambda: 0.0, rules=rules.batch)
+        self._tasks: tuple[asyncio.Task[None], ...] = ()
+
+    def start(self) -> None:
+        """Begins to send events and to renew the lease."""
+        self._tasks = (self._batcher.start(), asyncio.create_task(self._renew(), name="renew the lease"))
+
+    def event(self, event_type: str, payload: bytes) -> None:
+        """Hands an encoded event over; where too many wait, it is counted and lost: a run never waits for reports."""
+        self._open += 1
+        if not self._batcher.offer(event_type, payload, rfc3339(self._clock.now())):
+            self._drop(1)
+
+    def note(self, progress: int | None, step: str | None) -> None:
+        """What the next renewal reports beside the lease."""
+        self._note = (progress, step)
+
+    async def finish(self, ended: Ending) -> bool:
+        """Sends the last events, then the end; whether the API has acknowledged the end."""
+        await self._within(self._batcher.close())
+        # A renewal that arrived after the end would read as a lost lease.
+        await end(*self._tasks)
+        self._drop(self._open)
+        if self._lost:
+            return False
+        answer = await self._within(self._callbacks.progress(self._ending(ended)))
+        return answer is not None and answer.status is ended.state
+
+    async def close(self) -> None:
+        """Leaves nothing running."""
+        await end(*self._tasks)
+
+    async def progress(self, request: ProgressRequest, *, until: Until | None = None) -> ProgressAnswer:
+        """See Callbacks."""
+        return await self._callbacks.progress(request, until=until)
+
+    async def events(self, request: EventsRequest, *, until: Until | None = None) -> int:  # noqa: ARG002 - tried as often as the settings say
+        """See Callbacks; never fails."""
+        count = len(request.events)
+        result = "failed"
+        try:
+            if not self._lost:
+                await self._send(request)
+                result = "acknowledged"
+        except CallbackError as error:
+            self._following = None
+            log.warning("events_lost", run_id=self._run.run_id, events=count, error=error.line())
+            self._judge(error)
+        if result == "failed":
+            self._drop(count)
+        else:
+            self._open -= count
+        if self._meters is not None:
+            self._meters.callback_batches.labels(result).inc()
+        return request.events[-1].sequence + 1
+
+    async def _send(self, request: EventsRequest) -> None:
+        if self._following is None:
+            # After a loss only the API knows which number is next: what seemed lost may have arrived.
+            self._heard(await self._callbacks.progress(self._renewal()))
+        if self._following is None:
+            raise LeaseNotCurrent(f"the lease of {self._run.job_id} is not this call's")
+        attempt, first = self._following
+        events = [
+            replace(event, id=event_id(self._run.run_id, attempt, sequence), sequence=sequence)
+            for sequence, event in enumerate(request.events, first)
+        ]
+        self._following = (attempt, await self._callbacks.events(replace(request, events=events)))
+
+    async def _renew(self) -> None:
+        while not self._lost:
+            await self._clock.sleep(self._rules.lease.total_seconds() / 3)
+            try:
+                self._heard(await self._callbacks.progress(self._renewal()), renewal=True)
+            except CallbackError as error:
+                log.warning("lease_not_renewed", run_id=self._run.run_id, error=error.line())
+                self._judge(error)
+
+    def _heard(self, answer: ProgressAnswer, *, renewal: bool = False) -> None:
+        if not answer.lease_acquired:
+            self._judge(LeaseNotCurrent(f"the lease of {self._run.job_id} is not this call's"))
+            return
+        if not renewal:
+            self._following = (answer.attempt, answer.next_sequence)
+        if answer.cancel_requested:
+            self._stop(Stop.CANCEL_REQUESTED)
+
+    def _judge(self, error: CallbackError) -> None:
+        if isinstance(error, LeaseNotCurrent):
+            self._lost = True
+            self._stop(Stop.LEASE_LOST)
+
+    async def _within(self, work: Coroutine[Any, Any, Any]) -> Any:
+        """The outcome of reporting work inside its time; None where it failed or took too long."""
+        task, hurry = asyncio.create_task(work), asyncio.create_task(self._hurry.wait())
+        try:
+            await first_done(self._clock, FLUSH_SECONDS, task, hurry)
+            if not task.done() and hurry.done():
+                await first_done(self._clock, HURRY_SECONDS, task)
+            if not task.done():
+                log.warning("report_cut_short", run_id=self._run.run_id)
+                return None
+            return task.result()
+        except CallbackError as error:
+            log.warning("report_failed", run_id=self._run.run_id, error=error.line())
+            return None
+        finally:
+            await end(task, hurry)
+
+    def _renewal(self) -> ProgressRequest:
+        progress, step = self._note
+        return ProgressRequest(
+            job_id=self._run.job_id,
+            lease_token=self._run.lease_token,
+            status=ProgressStatus.RUNNING,
+            lease_duration_ms=round(self._rules.lease.total_seconds() * 1000),
+            progress=progress,
+            current_step=step,
+        )
+
+    def _ending(self, ended: Ending) -> ProgressRequest:
+        result = ended.result
+        return ProgressRequest(
+            job_id=self._run.job_id,
+            lease_token=self._run.lease_token,
+            status=result.status,
+            progress=100,
+            error=result.error,
+            failure_class=result.failure_class,
+            status_code=result.status_code,
+            result=ended.output,
+        )
+
+    def _drop(self, events: int) -> None:
+        self._open -= events
+        if self._meters is not None and events:
+            self._meters.callback_drops.inc(events)

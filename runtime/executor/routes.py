@@ -1,0 +1,89 @@
+"""The three ways to run a job: for its result, and for its events in two forms."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from aiohttp import hdrs, web
+
+from runtime.execution.tasks import first_done
+from runtime.executor.channel import Channel, PositionGone
+from runtime.executor.deps import ExecutorDeps
+from runtime.executor.ending import Stop
+from runtime.executor.intake import Accepted, Intake
+from runtime.executor.runs import Runs
+from runtime.executor.stream import Reading, StreamForm, StreamWriter
+from runtime.http.body import expect_nothing_yet
+from runtime.http.problem import Problem
+
+EXECUTE: Final = "/execute"
+EXECUTE_STREAM: Final = "/execute/stream"
+EXECUTE_SSE: Final = "/execute/sse"
+LOOK_SECONDS: Final = 1.0
+"""How often a caller that waits for a result is looked for."""
+LEFT_STATUS: Final = 499
+"""What is counted for a caller that left; nobody reads it."""
+
+
+class ExecuteRoutes:
+    """Serves calls.
+
+    Args:
+        deps: of the executor.
+        runs: of the process.
+    """
+
+    def __init__(self, deps: ExecutorDeps, runs: Runs) -> None:
+        self._deps = deps
+        self._runs = runs
+        self._intake = Intake(deps)
+        self._writer = StreamWriter(deps.clock, deps.metrics)
+
+    def add_to(self, app: web.Application) -> None:
+        """Adds the routes."""
+        for path, handler in (
+            (EXECUTE, self.execute),
+            (EXECUTE_STREAM, self.stream),
+            (EXECUTE_SSE, self.sse),
+        ):
+            app.router.add_post(path, handler, expect_handler=expect_nothing_yet)
+
+    async def execute(self, request: web.Request) -> web.StreamResponse:
+        """`POST /execute`: the result; a caller that leaves cancels the run."""
+        held = self._runs.start(await self._intake.read(request), None)
+        while not await first_done(self._deps.clock, LOOK_SECONDS, held.task):
+            if request.transport is None or request.transport.is_closing():
+                held.run.stop(Stop.CALLER_LEFT)
+        ended = held.task.result()
+        if request.transport is None or request.transport.is_closing():
+            return web.Response(status=LEFT_STATUS)
+        return web.Response(body=ended.answer(), headers={hdrs.CONTENT_TYPE: "application/json"})
+
+    async def stream(self, request: web.Request) -> web.StreamResponse:
+        """`POST /execute/stream`: the events as NDJSON; the run goes on without its caller."""
+        accepted = await self._intake.read(request)
+        return await self._writer.answer(request, self._begun(accepted, StreamForm.NDJSON))
+
+    async def sse(self, request: web.Request) -> web.StreamResponse:
+        """`POST /execute/sse`: the events as server-sent events; the same call with `Last-Event-ID` resumes."""
+        accepted = await self._intake.read(request)
+        after = request.headers.get("Last-Event-ID")
+        reading = self._resumed(accepted, after) if after else self._begun(accepted, StreamForm.SSE)
+        return await self._writer.answer(request, reading)
+
+    def _begun(self, accepted: Accepted, form: StreamForm) -> Reading:
+        channel = Channel(self._deps.clock, self._deps.channel)
+        reader = channel.attach()
+        return Reading(channel=channel, reader=reader, run=self._runs.start(accepted, channel).task, form=form)
+
+    def _resumed(self, accepted: Accepted, after: str) -> Reading:
+        held = self._runs.held(accepted.job.job_id)
+        if held is None or held.channel is None:
+            raise Problem(
+                404, "run_not_held", f"this instance has no stream of job {accepted.job.job_id!r}; ask for its record"
+            )
+        try:
+            reader = held.channel.attach(after)
+        except PositionGone as error:
+            raise Problem(410, error.code, str(error)) from None
+        return Reading(channel=held.channel, reader=reader, run=held.task, form=StreamForm.SSE)

@@ -1,0 +1,228 @@
+"""One run in the executor: its engine, its events, its end, which comes exactly once whatever happens."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+import structlog
+
+from runtime.contract.errors import HoldfastError
+from runtime.contract.limits import EVENT_BYTES
+from runtime.contract.states import FailureClass, ProgressStatus
+from runtime.execution.answer import failed, timed_out
+from runtime.execution.callback_messages import Callbacks
+from runtime.execution.event import EVENT_TYPE, LAST_EVENT, progress_note
+from runtime.execution.job import Job
+from runtime.execution.tasks import end, first_done
+from runtime.execution.values import ValueRefused, encode
+from runtime.executor.channel import Channel, SlowConsumer
+from runtime.executor.ending import Ending, Stop, ending, stopped
+from runtime.executor.reporter import ReportedRun, Reporter, ReportRules
+from runtime.observability.metrics import Metrics
+from runtime.ports.clock import Clock
+from runtime.ports.engine import Engine, RunContext, RunResult
+
+ENGINE_GRACE_SECONDS: Final = 4.0
+"""How long after its deadline an engine may still be busy with ending; then it is cut off."""
+STOP_SECONDS: Final = 1.5
+"""Longest that an engine may take to stop when it is told to."""
+TURN_EVENTS: Final = 100
+"""Events after which an engine that never waits lets others have their turn; more than one write holds."""
+REJECTED: Final = "rejected:engine"
+"""`current_step` of a run whose engine is not there."""
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Execution:
+    """What one run is made of.
+
+    Attributes:
+        job: verified.
+        lease_token: the lease's that the API took for this call.
+        latest: monotonic time after which its engine may not work.
+        engine: None where the deployment has none of that name.
+        callbacks: the API.
+        rules: of reporting.
+        clock: time.
+        metrics: counts.
+        channel: to the reader of a stream; None where the caller waits for the result alone.
+    """
+
+    job: Job
+    lease_token: str
+    latest: float
+    engine: Engine | None
+    callbacks: Callbacks
+    rules: ReportRules
+    clock: Clock
+    metrics: Metrics
+    channel: Channel | None = None
+
+
+class ExecutorRun:
+    """Works one job once.
+
+    Args:
+        execution: what it is made of.
+    """
+
+    def __init__(self, execution: Execution) -> None:
+        self._execution = execution
+        self._job = execution.job
+        self._clock = execution.clock
+        self._channel = execution.channel
+        self._why: Stop | None = None
+        self._stopping = asyncio.Event()
+        self._hurry = asyncio.Event()
+        self._cancelled = asyncio.Event()
+        self._emitted = 0
+        self._began = execution.clock.monotonic()
+        self._reporter = Reporter(
+            ReportedRun(run_id=self._job.run_id, job_id=self._job.job_id, lease_token=execution.lease_token),
+            execution.callbacks,
+            execution.clock,
+            execution.rules,
+            meters=execution.metrics,
+            stop=self.stop,
+            hurry=self._hurry,
+        )
+
+    def stop(self, why: Stop) -> None:
+        """Ends the run soon; the first reason counts. A drain also leaves its reports little time."""
+        if why is Stop.DRAINING:
+            self._hurry.set()
+        if self._why is None:
+            self._why = why
+            self._cancelled.set()
+            self._stopping.set()
+
+    async def execute(self) -> Ending:
+        """Works, reports, and says `completed` last, on every way out."""
+        self._say("run_initiated", {"run_id": self._job.run_id})
+        try:
+            ended = await self._execute()
+        except asyncio.CancelledError:
+            self._complete(self._ending(stopped(Stop.DRAINING)), "error")
+            raise
+        except Exception:
+            log.exception("execution_failed", run_id=self._job.run_id)
+            ended = self._ending(failed("internal: the executor failed; the fault is in its log", status_code=500))
+            self._complete(ended, "error")
+            return ended
+        self._complete(ended)
+        return ended
+
+    async def _execute(self) -> Ending:
+        self._reporter.start()
+        try:
+            ended = await self._worked()
+            self._tell(*LAST_EVENT[ended.result.status])
+            return replace(ended, reported=await self._reporter.finish(ended))
+        finally:
+            await self._reporter.close()
+
+    async def _worked(self) -> Ending:
+        engine = self._execution.engine
+        if engine is None:
+            text = f"this deployment has no engine {self._job.engine!r}"
+            result = failed(text, status_code=503, failure_class=FailureClass.NO_WORKER_TEMPLATE)
+            return self._ending(result, REJECTED)
+        self._tell("log", {"level": "info", "message": "Execution started"})
+        seconds = min(self._job.timeout.total_seconds(), self._execution.latest - self._clock.monotonic())
+        if seconds <= 0:
+            return self._ending(timed_out(), "rejected:deadline")
+        return self._ending(await self._result(engine, seconds))
+
+    async def _result(self, engine: Engine, seconds: float) -> RunResult:
+        work = asyncio.create_task(engine.run(self._context(seconds)), name="engine")
+        stopping = asyncio.create_task(self._stopping.wait())
+        try:
+            await first_done(self._clock, seconds + ENGINE_GRACE_SECONDS, work, stopping)
+            self._cancelled.set()
+            in_time = work.done() or self._why is not None
+            await first_done(self._clock, STOP_SECONDS, work)
+            result = self._outcome(work) if work.done() else timed_out()
+            # What completed just in time is completed; only where nobody can have it, it is not.
+            lost = self._why in (Stop.SLOW_CONSUMER, Stop.LEASE_LOST)
+            if result.status is ProgressStatus.COMPLETED and not lost:
+                return result
+            if self._why is not None:
+                return stopped(self._why)
+            return result if in_time else timed_out()
+        finally:
+            await end(work, stopping)
+
+    def _outcome(self, work: asyncio.Task[RunResult]) -> RunResult:
+        error = asyncio.CancelledError() if work.cancelled() else work.exception()
+        if error is None:
+            return work.result()
+        known = isinstance(error, HoldfastError)
+        log.error("engine_error", run_id=self._job.run_id, engine=self._job.engine, exc_info=None if known else error)
+        return failed(
+            error.line() if isinstance(error, HoldfastError) else f"engine_error: {type(error).__name__}",
+            failure_class=FailureClass.ACTIVATION_TIMEOUT if known else FailureClass.FRAMEWORK_ERROR,
+        )
+
+    def _context(self, seconds: float) -> RunContext:
+        return RunContext(
+            run_id=self._job.run_id,
+            attempt=1,
+            spec=self._job.spec,
+            input=self._job.input,
+            seconds_left=seconds,
+            emit=self._emit,
+            cancelled=self._cancelled,
+        )
+
+    async def _emit(self, event_type: str, payload: object) -> None:
+        if EVENT_TYPE.fullmatch(event_type) is None:
+            raise ValueRefused(f"{event_type[:80]!r} is no event type: 1 to 64 lower case letters, digits and _")
+        encoded = encode(payload, EVENT_BYTES)
+        self._emitted += 1
+        if self._emitted % TURN_EVENTS == 0:
+            await asyncio.sleep(0)
+        if self._why is not None:
+            return
+        if event_type == "progress" and isinstance(payload, Mapping):
+            self._reporter.note(*progress_note(payload))
+        self._reporter.event(event_type, encoded)
+        if self._channel is not None:
+            try:
+                await self._channel.put(event_type, encoded)
+            except SlowConsumer as error:
+                log.warning("slow_consumer", run_id=self._job.run_id, error=str(error))
+                self.stop(Stop.SLOW_CONSUMER)
+
+    def _ending(self, result: RunResult, step: str | None = None) -> Ending:
+        return ending(self._job.run_id, result, round(1000 * (self._clock.monotonic() - self._began)), step)
+
+    def _tell(self, event_type: str, payload: object) -> None:
+        """Says something to the reader and to the API."""
+        self._reporter.event(event_type, encode(payload, EVENT_BYTES))
+        self._say(event_type, payload)
+
+    def _say(self, event_type: str, payload: object) -> None:
+        """Says something to the reader alone."""
+        if self._channel is not None:
+            self._channel.say(event_type, encode(payload, EVENT_BYTES))
+
+    def _complete(self, ended: Ending, event_type: str | None = None) -> None:
+        if event_type is not None:
+            self._say(event_type, {"message": ended.result.error})
+        if self._channel is not None:
+            self._channel.say("completed", ended.last_event(), last=True)
+        failure_class = ended.result.failure_class
+        self._execution.metrics.runs.labels(ended.state.value, failure_class.value if failure_class else "").inc()
+        log.info(
+            "run_ended",
+            run_id=self._job.run_id,
+            state=ended.state.value,
+            duration_ms=ended.milliseconds,
+            stopped=self._why,
+            reported=ended.reported,
+        )

@@ -1,0 +1,135 @@
+"""The answer that carries a run's events: few large writes under load, at once where there is only one event."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+import structlog
+from aiohttp import hdrs, web
+
+from runtime.execution.tasks import end, first_done
+from runtime.executor.channel import Channel
+from runtime.executor.ending import Ending
+from runtime.observability.metrics import Metrics
+from runtime.ports.clock import Clock
+
+WRITE_BYTES: Final = 16 * 1024
+"""Largest single write; one write for each event would cost seven times as much."""
+KEEP_ALIVE_SECONDS: Final = 15
+"""Silence after which a comment is sent: intermediaries cut idle streams, and a vanished reader is found by a write."""
+LAST_SECONDS: Final = 10.0
+"""Longest that the end of a run waits for its reader to take it; then the connection is cut."""
+
+_KEEP_ALIVE: Final = b": keep-alive\n\n"
+
+log = structlog.get_logger()
+
+
+class StreamForm(StrEnum):
+    """How events are written."""
+
+    NDJSON = "application/x-ndjson"
+    """A JSON object a line. Nothing is sent in silence: the form has no comments."""
+    SSE = "text/event-stream"
+    """Server-sent events with ids, and comments in silence."""
+
+
+class StreamEnd(StrEnum):
+    """How a stream ended."""
+
+    COMPLETED = "completed"
+    """The reader was sent everything."""
+    CLIENT_CLOSED = "client_closed"
+    """The reader went away; the run goes on."""
+    REPLACED = "replaced"
+    """Another reader took its place."""
+    STALLED = "stalled"
+    """The reader did not take the end."""
+    BROKEN = "broken"
+    """A fault of ours; the connection is cut, so that the reader can tell."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """A reader and what it reads.
+
+    Attributes:
+        channel: the run's.
+        reader: its number there.
+        run: ends when the run has.
+        form: how events are written.
+    """
+
+    channel: Channel
+    reader: int
+    run: asyncio.Task[Ending]
+    form: StreamForm
+
+
+class StreamWriter:
+    """Writes streams.
+
+    Args:
+        clock: for silence and stalls.
+        metrics: counts how streams end.
+    """
+
+    def __init__(self, clock: Clock, metrics: Metrics) -> None:
+        self._clock = clock
+        self._metrics = metrics
+
+    async def answer(self, request: web.Request, reading: Reading) -> web.StreamResponse:
+        """Streams a run to the end. Without a reader the run goes on.
+
+        A stream that does not end with `completed` has no clean end either: its connection is cut.
+        """
+        response = web.StreamResponse(
+            headers={hdrs.CONTENT_TYPE: reading.form.value, hdrs.CACHE_CONTROL: "no-cache", "X-Accel-Buffering": "no"}
+        )
+        writing = asyncio.create_task(self._write(request, response, reading), name="write a stream")
+        ended = StreamEnd.BROKEN
+        try:
+            await first_done(self._clock, None, writing, reading.run)
+            await first_done(self._clock, LAST_SECONDS, writing)
+            ended = writing.result() if writing.done() else StreamEnd.STALLED
+        except ConnectionError:
+            ended = StreamEnd.CLIENT_CLOSED
+        except Exception:
+            log.exception("stream_broken")
+        finally:
+            await end(writing)
+            reading.channel.detach(reading.reader)
+            self._metrics.streams.labels(ended.value).inc()
+            log.info("stream_ended", end=ended.value)
+            if ended is not StreamEnd.COMPLETED and request.transport is not None:
+                request.transport.abort()
+        return response
+
+    async def _write(self, request: web.Request, response: web.StreamResponse, reading: Reading) -> StreamEnd:
+        await response.prepare(request)
+        channel, sse = reading.channel, reading.form is StreamForm.SSE
+        overhead = 160 if sse else 1
+        while channel.is_reader(reading.reader):
+            batch = channel.take(WRITE_BYTES, overhead)
+            if batch:
+                data = b"".join([event.sse() for event in batch] if sse else [event.ndjson() for event in batch])
+                for start in range(0, len(data), WRITE_BYTES):
+                    await response.write(data[start : start + WRITE_BYTES])
+            elif channel.ended:
+                await response.write_eof()
+                return StreamEnd.COMPLETED
+            elif not await self._waited(channel, sse=sse):
+                await response.write(_KEEP_ALIVE)
+        return StreamEnd.REPLACED
+
+    async def _waited(self, channel: Channel, *, sse: bool) -> bool:
+        """Waits for an event; False where a sign of life is due first."""
+        try:
+            async with self._clock.timeout(KEEP_ALIVE_SECONDS if sse else None):
+                await channel.some()
+        except TimeoutError:
+            return False
+        return True
