@@ -17,7 +17,7 @@ from runtime.api.run_store import Change, RunStore
 from runtime.api.submission import mark
 from runtime.api.transitions import replay
 from runtime.contract.dead_letter import DeadLetter
-from runtime.contract.states import REPLAYABLE
+from runtime.contract.states import REPLAYABLE, RunMode
 
 log = structlog.get_logger()
 
@@ -107,6 +107,10 @@ def _judge(record: RunRecord, letter: DeadLetter) -> Problem | None:
             record.run_id,
             f"the letter is of job {letter.job_id}, the run is at generation {record.generation}",
             generation=record.generation,
+        )
+    if record.mode is not RunMode.ASYNC:
+        return _refusal(
+            "run_not_replayable", record.run_id, f"it is a {record.mode} run, whose caller has had its answer"
         )
     if record.state not in REPLAYABLE:
         return _refusal(

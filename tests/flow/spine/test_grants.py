@@ -72,6 +72,20 @@ async def test_without_a_grant_of_the_push_nothing_is_delivered_and_with_it_noth
         assert record["state"] == "succeeded", "the message waits for the grant; it is not lost without it"
 
 
+async def test_without_the_grant_of_their_push_dead_letters_are_kept_and_with_it_recorded(tmp_path: Path) -> None:
+    named = f"roles/iam.serviceAccountTokenCreator on service account holdfast-dead-letters@{ACCOUNTS} for {AGENT}"
+    pushed = "projects/holdfast-local/subscriptions/holdfast-execution-dead-letters-push"
+    with capture_logs() as logs:
+        async with local_stack(tmp_path, mutate=without("dead-letters-agent-signs")) as running:
+            await _publish_unreadable(running)
+            await _until(lambda: _named(logs, named), seconds=60)
+            counts = running.stack.pubsub.counts()[pushed]
+            assert (counts.pending + counts.in_flight, counts.acknowledged) == (1, 0)
+    async with local_stack(tmp_path) as running:
+        await running.stack.pubsub.wait_idle(pushed)
+        assert running.stack.pubsub.counts()[pushed].acknowledged == 1
+
+
 async def test_without_the_right_to_publish_a_run_is_accepted_and_kept_and_the_api_names_the_grant(
     tmp_path: Path,
 ) -> None:

@@ -9,14 +9,16 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from runtime.api.problem import Problem
 from runtime.api.run_record import RunRecord
+from runtime.api.run_store import Change
 from runtime.contract import names
 from runtime.contract.dead_letter import NATIVE_WRITER, DeadLetter
 from runtime.contract.limits import DEAD_LETTER_PAYLOAD_BYTES
 from runtime.contract.settings.words import Workload
-from runtime.contract.states import FailureClass, RunState
+from runtime.contract.states import FailureClass, RunMode, RunState
 from runtime.ports.documents import Create, Delete, Key, Query, StoreUnavailable
 from tests.support.api_bench import ApiBench
 from tests.support.dead_pushes import SOURCE, dead_push
@@ -307,6 +309,13 @@ async def test_an_open_run_and_an_older_letter_are_not_replayed() -> None:
     await replay(bench, dead)
     problem = await refused(bench, open_letter)
     assert (problem.code, problem.members["generation"]) == ("letter_superseded", 2)
+
+
+async def test_a_run_whose_caller_waited_for_it_is_not_replayed() -> None:
+    bench = await accepted()
+    id_ = await write_letter(bench)
+    await bench.runs.change("r1", lambda record, _: Change(None, structs.replace(record, mode=RunMode.SYNC)))
+    assert (await refused(bench, id_)).code == "run_not_replayable"
 
 
 @pytest.mark.parametrize("run_id", [None, "a/b", ".."])
