@@ -20,6 +20,7 @@ from pulumi_policy import (
 )
 from pulumi_policy.proxy import UnknownValueError
 
+from .configuration import Configuration, level_of, options_of, own_configuration
 from .facts import Facts
 from .properties import Properties, plain
 from .resource import Resource
@@ -37,7 +38,23 @@ def policies() -> list[Policy]:
 
 def serve() -> None:
     """Serves the engine until it ends the process; the port is on the first line of the output."""
-    PolicyPack(NAME, policies(), enforcement_level=EnforcementLevel.MANDATORY)
+    PolicyPack(
+        NAME, policies(), enforcement_level=EnforcementLevel.MANDATORY, initial_config=_initial(own_configuration())
+    )
+
+
+def _initial(configuration: Configuration) -> dict[str, EnforcementLevel | dict[str, Any]]:
+    """A configuration in the SDK's terms."""
+    levels = {"all": EnforcementLevel(configuration["all"])} if "all" in configuration else {}
+    rules = {
+        rule.id: {
+            "enforcementLevel": EnforcementLevel(level_of(rule, configuration)),
+            **options_of(rule, configuration),
+        }
+        for rule in RULES
+        if rule.id in configuration
+    }
+    return {**levels, **rules}
 
 
 def _stack_policy(rule: Rule) -> Policy:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from .configuration import Configuration, check_configuration, level_of, options_of, own_configuration
 from .facts import Facts
 from .properties import Unreadable
 from .resource import Resource
@@ -59,54 +60,28 @@ def details(rule: Rule, facts: Facts, options: Mapping[str, Any]) -> Iterator[tu
             yield subject.urn, f"the rule could not be applied ({type(error).__name__}), so nothing says that it holds"
 
 
-class ConfigurationError(ValueError):
-    """A configuration that the rules do not understand."""
-
-
-def level_of(rule: Rule, configuration: Mapping[str, Any]) -> Level:
-    """The level that a configuration gives a rule.
-
-    Raises:
-        ConfigurationError: a level that is none.
-    """
-    own = configuration.get(rule.id)
-    given = own if isinstance(own, str) else (own or {}).get("enforcementLevel") or configuration.get("all")
-    if given is None:
-        return rule.level
-    if given not in set(Level):
-        raise ConfigurationError(f"{rule.id} has a level that is none; use one of {', '.join(Level)}")
-    return Level(given)
-
-
 def judge(
     resources: Iterable[Resource],
-    configuration: Mapping[str, Any] | None = None,
+    configuration: Configuration | None = None,
     rules: Sequence[Rule] = RULES,
 ) -> list[Violation]:
     """Everything that breaks a rule, in the order of the rules.
 
     Args:
         resources: all resources of the program.
-        configuration: as Pulumi's `--policy-pack-config` file: rule id -> level, or a mapping with `enforcementLevel`
-            and the rule's settings; `all` -> level of the rest.
+        configuration: as the engine's `--policy-pack-config` file has it; None is what comes with the pack.
         rules: which rules to ask.
 
     Raises:
-        ConfigurationError: a rule or a level that does not exist.
+        ConfigurationError: a rule, a setting or a level that does not exist.
     """
-    given = configuration or {}
-    unknown = sorted(given.keys() - {"all"} - {rule.id for rule in RULES})
-    if unknown:
-        raise ConfigurationError(f"the configuration names {', '.join(unknown)}, which are no rules")
+    given = own_configuration() if configuration is None else configuration
+    check_configuration(given)
     facts = Facts(resources)
     found = []
     for rule in rules:
         level = level_of(rule, given)
-        if level is Level.DISABLED:
-            continue
-        own = given.get(rule.id)
-        options = own if isinstance(own, Mapping) else {}
-        found += [
-            Violation(rule=rule, urn=urn, level=level, detail=detail) for urn, detail in details(rule, facts, options)
-        ]
+        if level is not Level.DISABLED:
+            broken = details(rule, facts, options_of(rule, given))
+            found += [Violation(rule=rule, urn=urn, level=level, detail=detail) for urn, detail in broken]
     return found

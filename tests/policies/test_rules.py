@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
 from policies.rules import RULES
-from tests.support.policy_programs import AGENT, Declared, Program, address, extended, grant, long_requests, rendered
+from tests.support.policy_programs import (
+    AGENT,
+    Change,
+    Declared,
+    Program,
+    address,
+    extended,
+    grant,
+    long_requests,
+    rendered,
+)
 
 WORKER, API, EXECUTOR = "Service/execution-service", "Service/api-service", "Service/executor"
 PUSH, LETTERS, JOB = "Subscription/execution-push", "Subscription/execution-dead-letters", "Job/tick-job"
 CONTAINER = "template.containers.0"
 ENDPOINT = f"{address('holdfast-execution')}"
 SIGNED = "https://storage.googleapis.com/b/o?X-Goog-Signature=00"
-
-Change = tuple[str, str, Any]
 
 ONE_CHANGE: list[tuple[str, Change]] = [
     ("T01", (WORKER, "env.GCP_QUEUE_REQUEST_TIMEOUT_SECS", "599")),
@@ -206,29 +213,24 @@ def _nothing_kept() -> Program:
     return program
 
 
-def _changed(*changes: Change) -> Program:
-    program = extended()
-    for change in changes:
-        program = program.with_(*change)
-    return program
-
-
 SEVERAL: list[tuple[set[str], Callable[[], Program]]] = [
-    ({"T06", "T12"}, lambda: _changed(
+    ({"T06", "T12"}, lambda: extended().changed(
         (PUSH, "ackDeadlineSeconds", 599.0), (WORKER, "env.GCP_QUEUE_ACK_DEADLINE_SECS", "599"))),
-    ({"T17"}, lambda: _changed((API, "template.timeout", "3599s"), (API, "env.API_REQUEST_TIMEOUT_SECS", "3599"))),
-    ({"D01", "I15"}, lambda: _changed((PUSH, "deadLetterPolicy", None)).plus(
+    ({"T17"}, lambda: extended().changed(
+        (API, "template.timeout", "3599s"), (API, "env.API_REQUEST_TIMEOUT_SECS", "3599"))),
+    ({"D01", "I15"}, lambda: extended().changed((PUSH, "deadLetterPolicy", None)).plus(
         grant("iAMMember:IAMMember", "wide", "roles/pubsub.admin", AGENT, package="projects", project="p-test"))),
     ({"D03"}, _nothing_kept),
-    ({"D08", "T10"}, lambda: _changed((PUSH, "retryPolicy", None), (API, "env.API_MAX_QUEUE_AGE_SECS", "1000"))),
-    ({"D10", "T06", "T12"}, lambda: _changed(
+    ({"D08", "T10"}, lambda: extended().changed(
+        (PUSH, "retryPolicy", None), (API, "env.API_MAX_QUEUE_AGE_SECS", "1000"))),
+    ({"D10", "T06", "T12"}, lambda: extended().changed(
         (PUSH, "ackDeadlineSeconds", None), (WORKER, "env.GCP_QUEUE_ACK_DEADLINE_SECS", "10"))),
-    ({"I02"}, lambda: _changed((PUSH, "pushConfig.oidcToken", None)).without(
+    ({"I02"}, lambda: extended().changed((PUSH, "pushConfig.oidcToken", None)).without(
         "ServiceIamMember/execution-push-invokes")),
-    ({"I10"}, lambda: _changed((JOB, "httpTarget.uri", f"{address('holdfast-executor')}/tick"))),
-    ({"X05"}, lambda: _changed((WORKER, "project", "other"))),
-    ({"I04", "X06"}, lambda: _changed((PUSH, "pushConfig.pushEndpoint", "https://worker.example.com")).unlinked(PUSH)),
-    ({"X07", "T11"}, lambda: _changed((PUSH, "pushConfig.pushEndpoint", "https://worker.example.com/"))),
+    ({"I10"}, lambda: extended().changed((JOB, "httpTarget.uri", f"{address('holdfast-executor')}/tick"))),
+    ({"X05"}, lambda: extended().changed((WORKER, "project", "other"))),
+    ({"I04", "X06"}, lambda: extended().changed((PUSH, "pushConfig.pushEndpoint", "https://worker.example.com")).unlinked(PUSH)),
+    ({"X07", "T11"}, lambda: extended().changed((PUSH, "pushConfig.pushEndpoint", "https://worker.example.com/"))),
     ({"S02"}, lambda: extended().in_stack("prod")),
 ]  # fmt: skip
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import copy
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -13,6 +13,8 @@ from typing import Any
 
 from policies.properties import Properties, plain
 from policies.resource import Resource
+from policies.rule import Rule
+from policies.rules import RULES
 from policies.verdict import judge
 from sandbox.engine.registration import Registration
 from tests.support.stacks import NUMBER, realised
@@ -30,6 +32,9 @@ LABELS = {"product": "holdfast", "stack": "test", "part": "test"}
 SERVICE = "gcp:cloudrunv2/service:Service"
 SUBSCRIPTION = "gcp:pubsub/subscription:Subscription"
 TOPIC = "gcp:pubsub/topic:Topic"
+
+Change = tuple[str, str, Any]
+"""Key of a resource, path of a property, value."""
 
 
 def address(service: str) -> str:
@@ -80,9 +85,14 @@ class Program:
 
     def with_(self, key: str, path: str, value: Any) -> Program:
         """With a property changed; a value of None removes it. `env.NAME` in the path means a variable."""
-        changed = copy.deepcopy(self.declared)
-        _set(changed[key].inputs, path.split("."), value)
-        return Program(changed.values())
+        return self.changed((key, path, value))
+
+    def changed(self, *changes: Change) -> Program:
+        """With properties changed, see `with_`."""
+        declared = {**self.declared, **{key: copy.deepcopy(self.declared[key]) for key, _, _ in changes}}
+        for key, path, value in changes:
+            _set(declared[key].inputs, path.split("."), value)
+        return Program(declared.values())
 
     def without(self, key: str) -> Program:
         """With a resource left out."""
@@ -110,9 +120,9 @@ class Program:
         """As the pack sees them."""
         return [each.resource() for each in self.declared.values()]
 
-    def broken(self, configuration: Mapping[str, Any] = CONFIGURATION) -> set[str]:
+    def broken(self, configuration: Mapping[str, Any] = CONFIGURATION, rules: Sequence[Rule] = RULES) -> set[str]:
         """Ids of the rules that it breaks."""
-        return {found.rule.id for found in judge(self.resources(), configuration)}
+        return {found.rule.id for found in judge(self.resources(), configuration, rules)}
 
     def lines(self, rule: str) -> list[str]:
         """`logical-name: detail` of everything that breaks a rule."""

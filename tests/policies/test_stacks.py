@@ -1,0 +1,130 @@
+"""The repository's own stacks, and programs that are not ours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from policies.configuration import ConfigurationError
+from policies.rule import Level
+from policies.verdict import judge
+from sandbox.engine.embedded import realise
+from sandbox.stack_file import read_stack_file
+from tests.support.job_keys import pair
+from tests.support.policy_programs import (
+    CONFIGURATION,
+    SERVICE,
+    SUBSCRIPTION,
+    TOPIC,
+    Declared,
+    Program,
+    extended,
+    grant,
+    of_registrations,
+    rendered,
+)
+
+ROOT = Path(__file__).parents[2]
+WORKER, PUSH = "Service/execution-service", "Subscription/execution-push"
+
+
+@pytest.mark.parametrize("stack", sorted(path.name.split(".")[1] for path in ROOT.glob("Pulumi.*.yaml")))
+def test_the_stacks_of_the_repository_break_no_rule(tmp_path: Path, stack: str) -> None:
+    values = {**read_stack_file(ROOT / f"Pulumi.{stack}.yaml"), "holdfast:signing_public_key": pair().public}
+    deployed = realise(values, {"holdfast:signing_key": pair().private}, stack=stack, world_dir=tmp_path)
+
+    program = of_registrations(deployed.registrations, stack)
+
+    found = judge(program.resources())
+    assert [violation.message for violation in found] == []
+
+
+def foreign(endpoint: str = "https://shop-worker-abc123-ew.a.run.app", **push: Any) -> Program:
+    """A worker and its subscription as someone else would write them: little is said, and nothing is named by us."""
+    service = Declared(
+        SERVICE,
+        "worker",
+        {"location": "europe-west1", "template": {"containers": [{"image": "shop/worker:latest"}]}},
+    )
+    subscription = Declared(
+        SUBSCRIPTION,
+        "orders",
+        {"topic": "orders", "pushConfig": {"pushEndpoint": endpoint}, **push},
+        dependencies=(service.urn,),
+        property_dependencies={"pushConfig": (service.urn,)},
+    )
+    return Program([service, Declared(TOPIC, "orders", {}), subscription])
+
+
+def test_what_another_program_leaves_out_is_the_platforms_default() -> None:
+    """BR-45: ten seconds, and a request that may take five minutes."""
+    program = foreign()
+    assert program.lines("T06") == ["orders: ackDeadlineSeconds is 10, but the service may answer after 300 s"]
+    assert program.broken() >= {
+        "T12",
+        "D01",
+        "D07",
+        "D08",
+        "D10",
+        "I01",
+        "I02",
+        "X01",
+        "R01",
+        "R03",
+        "R06",
+        "S01",
+        "L03",
+    }
+    assert foreign(ackDeadlineSeconds=300.0).lines("T06") == []
+
+
+def test_rules_about_settings_of_ours_are_silent_where_there_are_none() -> None:
+    ours = {"T01", "T02", "T03", "T04", "T05", "T07", "T08", "T09", "T10", "T15", "T17", "S03", "I05", "R14", "X02"}
+    assert foreign().broken() & ours == set()
+
+
+def test_a_pair_is_found_by_the_address_where_no_property_tells_it() -> None:
+    program = rendered().unlinked(PUSH).with_(PUSH, "ackDeadlineSeconds", 60.0)
+    assert {"T05", "T06"} <= program.broken()
+
+
+def test_short_topic_names_are_the_same_topics() -> None:
+    program = rendered().unlinked(PUSH).with_(PUSH, "topic", "holdfast-execution-jobs")
+    assert program.broken() == set()
+
+
+def test_grants_on_the_project_count_for_what_is_in_it() -> None:
+    """The grant is too wide, which is a rule of its own."""
+    agent = "serviceAccount:service-123456789012@gcp-sa-pubsub.iam.gserviceaccount.com"
+    wide = grant("iAMMember:IAMMember", "wide", "roles/pubsub.publisher", agent, package="projects", project="p-test")
+    program = extended().without("TopicIAMMember/execution-agent-dead-letters").plus(wide)
+    assert program.broken() == {"I15"}
+
+
+def test_a_rule_is_set_to_a_level_or_off() -> None:
+    program = rendered().with_(WORKER, "template.containers.0.image", "shop/worker:latest")
+
+    def level(configuration: dict[str, Any]) -> list[Level]:
+        return [found.level for found in judge(program.resources(), {**CONFIGURATION, **configuration})]
+
+    assert level({}) == [Level.MANDATORY]
+    assert level({"R01": "advisory"}) == [Level.ADVISORY]
+    assert level({"R01": {"enforcementLevel": "disabled"}}) == []
+    assert level({"all": "advisory"}) == [Level.ADVISORY]
+    assert level({"all": "advisory", "R01": {"enforcementLevel": "mandatory"}}) == [Level.MANDATORY]
+
+
+def test_a_setting_of_a_rule_replaces_its_default() -> None:
+    program = rendered().with_(WORKER, "template.scaling.maxInstanceCount", 21.0)
+    assert program.broken() == set()
+    assert program.broken({**CONFIGURATION, "R06": {"max_instances": 20}}) == {"R06"}
+
+
+@pytest.mark.parametrize(
+    "configuration", [{"T99": "advisory"}, {"R01": "sometimes"}, {"all": "no"}, {"R01": {"speed": 1}}]
+)
+def test_a_configuration_that_means_nothing_is_refused(configuration: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError):
+        judge(rendered().resources(), configuration)
