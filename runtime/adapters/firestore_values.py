@@ -68,11 +68,12 @@ def write_message(item: Write, name: str, data: Mapping[str, Value]) -> Message:
         message.delete = name
         return message
     message.update.name = name
+    fields = message.update.fields
     for field, value in data.items():
-        _fill(message.update.fields[field], value)
+        _fill(fields[field], value)
     if not isinstance(item, Create):
         # A write that changes nothing keeps the update time, and then two holders of one version would both win.
-        message.update.fields[WRITE_FIELD].bytes_value = os.urandom(8)
+        fields[WRITE_FIELD].bytes_value = os.urandom(8)
     return message
 
 
@@ -140,6 +141,8 @@ def _fill_filter(target: Message, condition: Filter) -> None:
 
 def _fill(target: Message, value: Value) -> None:
     match value:
+        case str():  # first, as most values are
+            target.string_value = value
         case None:
             target.null_value = 0
         case bool():
@@ -148,8 +151,6 @@ def _fill(target: Message, value: Value) -> None:
             target.integer_value = value
         case float():
             target.double_value = value
-        case str():
-            target.string_value = value
         case bytes():
             target.bytes_value = value
         case datetime():
