@@ -7,6 +7,10 @@ import heapq
 import itertools
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from typing import Final
+
+_TURNS: Final = 50
+"""Enough for chains of callbacks, queues and task switches to come to rest."""
 
 
 class SystemClock:
@@ -104,6 +108,9 @@ class ManualClock:
 
     @staticmethod
     async def _settle() -> None:
-        # Enough turns for chains of callbacks, queues and task switches to come to rest.
-        for _ in range(50):
+        # asyncio's own loop shows what is still to run; elsewhere a number of turns has to do.
+        ready = getattr(asyncio.get_running_loop(), "_ready", None)
+        for _ in range(_TURNS):
             await asyncio.sleep(0)
+            if ready is not None and not ready:
+                return
