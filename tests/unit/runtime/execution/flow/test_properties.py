@@ -26,7 +26,7 @@ _LEAVES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False)
 _JSON = st.recursive(
     _LEAVES,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(_WORDS | st.text(max_size=4), inner, max_size=6),
-    max_leaves=25,
+    max_leaves=12,
 )
 _MEMBERS = (
     "value", "template", "cases", "else", "over", "flow", "input", "concurrency", "url", "method", "headers", "json",
@@ -43,7 +43,7 @@ _FLOW_LIKE = st.fixed_dictionaries(
 
 
 @given(_JSON | _FLOW_LIKE)
-@settings(max_examples=80, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40)
 def test_no_json_breaks_the_check(spec: Any) -> None:
     for pointer, fault in check_flow(spec):
         assert pointer == "" or pointer.startswith("/")
@@ -52,7 +52,7 @@ def test_no_json_breaks_the_check(spec: Any) -> None:
 
 
 @given(_JSON | _FLOW_LIKE, _JSON)
-@settings(max_examples=80, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40)
 async def test_whatever_is_run_ends_with_a_result(spec: Any, value: object) -> None:
     result = await _bench().run(spec if isinstance(spec, dict) else {}, value)
     assert result.status is not ProgressStatus.RUNNING
