@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from http import HTTPStatus
 from typing import Final
 
 import structlog
-from aiohttp import hdrs, web
+from aiohttp import web
 
 from runtime.contract.limits import JOB_BODY_BYTES
 from runtime.execution.tasks import end
@@ -45,17 +46,14 @@ async def answer_problems(request: web.Request, handler: Handler) -> web.StreamR
     try:
         return await handler(request)
     except Problem as problem:
-        response = problem.response()
+        return problem.response()
     except web.HTTPException as error:
-        if error.status < 400:
+        if error.status < HTTPStatus.BAD_REQUEST:
             raise
-        response = problem_of_http(error).response()
+        return problem_of_http(error).response()
     except Exception:
         log.exception("request_failed", method=request.method, path=request.path)
-        response = Problem(500, "internal", "the service failed; the fault is in its log").response()
-    if request.can_read_body and not request.content.is_eof():
-        response.headers[hdrs.CONNECTION] = "close"  # the rest of the body is not waited for
-    return response
+        return Problem(500, "internal", "the service failed; the fault is in its log").response()
 
 
 async def _runs(app: web.Application) -> AsyncIterator[None]:

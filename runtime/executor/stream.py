@@ -23,6 +23,9 @@ KEEP_ALIVE_SECONDS: Final = 15
 LAST_SECONDS: Final = 10.0
 """Longest that the end of a run waits for its reader to take it; then the connection is cut."""
 
+SSE_OVERHEAD: Final = 128
+"""Most bytes of a message around its data: an id, a type of 64 characters, and the names of the fields."""
+
 _KEEP_ALIVE: Final = b": keep-alive\n\n"
 
 log = structlog.get_logger()
@@ -111,7 +114,7 @@ class StreamWriter:
     async def _write(self, request: web.Request, response: web.StreamResponse, reading: Reading) -> StreamEnd:
         await response.prepare(request)
         channel, sse = reading.channel, reading.form is StreamForm.SSE
-        overhead = 160 if sse else 1
+        overhead = SSE_OVERHEAD if sse else 1
         while channel.is_reader(reading.reader):
             batch = channel.take(WRITE_BYTES, overhead)
             if batch:

@@ -1,0 +1,81 @@
+"""Streams in which nothing happens for a while, on a clock that the test moves."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+
+import pytest
+
+from runtime.adapters.clock import ManualClock
+from tests.support.scripted_engine import until_cancelled
+from tests.support.served_executor import ServedExecutor
+
+
+@pytest.fixture
+async def still() -> AsyncIterator[ServedExecutor]:
+    """An executor whose time is the test's."""
+    executor = ServedExecutor(ManualClock())
+    await executor.start()
+    yield executor
+    await executor.stop()
+
+
+async def passed(executor: ServedExecutor, seconds: float) -> None:
+    """Moves time in steps, and lets what is sent arrive."""
+    assert isinstance(executor.clock, ManualClock)
+    for _ in range(round(seconds)):
+        await executor.clock.advance(1)
+        await asyncio.sleep(0.001)
+
+
+async def test_silence_is_filled_with_comments_and_nothing_follows_the_end(still: ServedExecutor) -> None:
+    """BR-71."""
+    still.engine("waits", until_cancelled)
+    call = asyncio.create_task(_whole(still, still.job(engine="waits", timeout_ms=50_000)))
+    await still.begun("waits")
+    await passed(still, 70)
+    data = await call
+    assert data.count(b": keep-alive\n\n") == 3, "every 15 s of silence, and once more only after 15 s more"
+    assert data.rstrip().endswith(b"}")
+    assert b"\nevent: completed\n" in data.rpartition(b"\n\nid: ")[2]
+
+
+async def test_lines_of_ndjson_are_events_and_nothing_else(still: ServedExecutor) -> None:
+    """BR-71: the form has no comments; its documentation says so."""
+    still.engine("waits", until_cancelled)
+    job = still.job(engine="waits", timeout_ms=50_000)
+    call = asyncio.create_task(still.events("/execute/stream", job))
+    await still.begun("waits")
+    await passed(still, 70)
+    assert [event["event_type"] for event in await call] == ["run_initiated", "log", "error", "completed"]
+
+
+async def test_a_reader_that_left_in_silence_is_noticed_by_the_next_comment(still: ServedExecutor) -> None:
+    """BR-63."""
+    still.engine("waits", until_cancelled)
+    reader, writer = await still.raw("/execute/sse", json.dumps(still.job(engine="waits")).encode())
+    await reader.readuntil(b"Execution started")
+    writer.close()
+    await writer.wait_closed()
+    await passed(still, 17)
+    assert still.count("streams_total", end="client_closed") == 1
+    assert still.working == 1, "the run goes on"
+    await passed(still, 80)
+    assert still.working == 0
+
+
+async def test_a_body_that_does_not_arrive_is_not_waited_for(still: ServedExecutor) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", still.port)
+    writer.write(b"POST /execute HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n")
+    await writer.drain()
+    await asyncio.sleep(0.05)
+    await passed(still, 31)
+    assert (await reader.readline()).split()[1] == b"408"
+    writer.close()
+
+
+async def _whole(executor: ServedExecutor, job: object) -> bytes:
+    async with executor.open("/execute/sse", job) as response:
+        return await response.read()
