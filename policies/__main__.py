@@ -23,4 +23,10 @@ def _load(folder: Path) -> None:
 
 if __name__ == "__main__":
     _load(Path(__file__).resolve().parent)
-    importlib.import_module(f"{_PACKAGE}.pack").serve()
+    try:
+        pack = importlib.import_module(f"{_PACKAGE}.pack")
+    except ModuleNotFoundError as error:
+        sys.exit(
+            f"the policy pack needs {error.name}, which {sys.executable} does not have; set PYTHON to one that does"
+        )
+    pack.serve()

@@ -36,7 +36,8 @@ needs it. Nothing that it says repeats a value that could be a secret.
 
     pulumi preview --policy-pack policies/run
 
-The pack needs `pulumi-policy`; `policies/run` starts it with `python3` from the path, or with `$PYTHON`.
+The pack needs `pulumi-policy`. `policies/run` starts it with `$PYTHON`, or else with the environment `.venv` beside it
+or beside the pack, or else with `python3` from the path.
 
 ## Configuration
 

@@ -100,7 +100,7 @@ def _described(rule: Rule) -> dict[str, Any]:
     schema = PolicyConfigSchema({name: option.schema for name, option in rule.options.items()})
     return {
         "name": rule.id,
-        "description": f"{rule.summary}. Otherwise {rule.breaks}.",
+        "description": f"{rule.summary}.",
         "display_name": rule.summary,
         "enforcement_level": EnforcementLevel(rule.level),
         "severity": Severity(rule.severity),

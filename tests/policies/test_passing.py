@@ -1,0 +1,88 @@
+"""What looks like a fault and is none: each of these programs breaks no rule."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from policies.verdict import judge
+from tests.deploy import test_rendered
+from tests.support.policy_programs import Change, address, extended, of_registrations, rendered
+from tests.support.stacks import realised
+
+WORKER, API, EXECUTOR = "Service/execution-service", "Service/api-service", "Service/executor"
+PUSH, LETTERS = "Subscription/execution-push", "Subscription/execution-dead-letters"
+CONTAINER = "template.containers.0"
+OTHER = "https://worker.example.com"
+EGRESS = {"networkInterfaces": [{"network": "n", "subnetwork": "s"}], "egress": "ALL_TRAFFIC"}
+
+PASSING: dict[str, list[Change]] = {
+    "T01 in a service that is told nothing": [(WORKER, "env.GCP_QUEUE_REQUEST_TIMEOUT_SECS", None)],
+    "T03 with the last second used": [(WORKER, "env.EXECUTOR_TIMEOUT_SECS", "540")],
+    "T04 with the last second used": [(EXECUTOR, "env.EXECUTOR_TIMEOUT_SECS", "3570")],
+    "T06 with a fraction of a second": [(WORKER, "template.timeout", "600.5s")],
+    "T09 where the worker is told nothing and 5 are few enough": [
+        (WORKER, "env.GCP_QUEUE_BROKER_MAX_ATTEMPTS", None),
+        (PUSH, "deadLetterPolicy.maxDeliveryAttempts", 5.0),
+    ],
+    "T09 with the platform's five attempts": [
+        (WORKER, "env.GCP_QUEUE_BROKER_MAX_ATTEMPTS", "5"),
+        (PUSH, "deadLetterPolicy.maxDeliveryAttempts", None),
+    ],
+    "T11 with a slash": [(PUSH, "pushConfig.pushEndpoint", f"{address('holdfast-execution')}/")],
+    "T11 with an audience that the service accepts": [
+        (PUSH, "pushConfig.oidcToken.audience", OTHER),
+        (WORKER, "env.PUBSUB_PUSH_AUDIENCE", OTHER),
+        (WORKER, "customAudiences", [address("holdfast-execution"), OTHER]),
+    ],
+    "T11 with the endpoint as audience": [(PUSH, "pushConfig.oidcToken.audience", None)],
+    "T13 with the whole window": [(WORKER, f"{CONTAINER}.startupProbe.failureThreshold", 240.0)],
+    "T14 with the platform's three minutes": [("Job/tick-job", "attemptDeadline", None)],
+    "T16 with a URL that is not signed": [("Job/tick-job", "httpTarget.body", "aHR0cHM6Ly94LmV4YW1wbGUvP2E9Yg==")],
+    "D03 with a sink beside it that forgets": [(LETTERS, "messageRetentionDuration", None)],
+    "I05 with tokens checked by the worker": [
+        (WORKER, "env.PUBSUB_PUSH_AUTH", "in_process"),
+        (WORKER, "invokerIamDisabled", True),
+    ],
+    "X01 with the load balancer, and callbacks through the network": [
+        (API, "ingress", "INGRESS_TRAFFIC_INTERNAL_LOAD_BALANCER"),
+        (WORKER, "template.vpcAccess", EGRESS),
+    ],
+    "X04 with all traffic through the network": [
+        (API, "template.vpcAccess", EGRESS),
+        ("ManagedZone/run-app", "dnsName", "example.com."),
+    ],
+    "R02 with resources that leave the CPU to the platform": [(EXECUTOR, f"{CONTAINER}.resources.cpuIdle", None)],
+    "R11 with a public key": [(EXECUTOR, "env.BACKEND_PUB", "-----BEGIN PUBLIC KEY-----")],
+    "R11 with a name that only has the word in it": [(WORKER, "env.KEYBOARD", "x")],
+    "R11 with nothing in it": [(WORKER, "env.SHOP_TOKEN", "")],
+    "R12 with a number": [(API, "env.SHOP_SECRET", {"valueSource": {"secretKeyRef": {"secret": "s", "version": "7"}}})],
+    "R15 with true": [(WORKER, "env.GCP_REQUIRE_OTEL", "true")],
+    "L06 with a policy that has the region": [
+        ("Topic/objects", "messageStoragePolicy.allowedPersistenceRegions", ["us-central1", "europe-west1"])
+    ],
+}
+
+
+@pytest.mark.parametrize("changes", PASSING.values(), ids=PASSING)
+def test_what_is_right_breaks_no_rule(changes: list[Change]) -> None:
+    """BR-118, BR-126, BR-128, BR-131, BR-134, BR-138"""
+    assert extended().changed(*changes).broken() == set()
+
+
+def test_the_order_of_resources_does_not_matter() -> None:
+    backwards = reversed(rendered().resources())
+    assert judge(backwards) == []
+
+
+@settings(max_examples=8, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow], deadline=None)
+@given(test_rendered.workers)
+def test_whatever_a_stack_says_its_resources_break_no_rule(worker: dict[str, Any]) -> None:
+    """The contract's verdict on the same resources is proved beside it, in the tests of the deployment."""
+    with tempfile.TemporaryDirectory() as folder:
+        deployed = realised(Path(folder), worker=worker, api={"run_retention_seconds": 700_000})
+    assert [found.message for found in judge(of_registrations(deployed.registrations).resources())] == []
