@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from google.cloud.firestore import GeoPoint
+from google.cloud.firestore import AsyncClient, GeoPoint
 from google.cloud.firestore_v1.types import firestore as messages
 from grpc import StatusCode
 
@@ -303,9 +303,17 @@ async def test_a_server_that_is_not_there_is_unavailable(clock: ImpatientClock, 
         await documents.close()
 
 
+@pytest.fixture
+async def client(firestore_emulator: str, project: str) -> AsyncIterator[AsyncClient]:
+    client: Any = firestore_client(firestore_emulator, project)
+    yield client
+    await client._firestore_api.transport.close()
+
+
 @pytest.mark.emulator
-async def test_googles_own_client_reads_what_the_store_wrote(firestore_emulator: str, project: str) -> None:
-    client = firestore_client(firestore_emulator, project)
+async def test_googles_own_client_reads_what_the_store_wrote(
+    firestore_emulator: str, project: str, client: AsyncClient
+) -> None:
     documents: Documents = FirestoreDocuments(thin(firestore_emulator, project), SystemClock(), prefix="pre-")
     data = {"a.b": 1, "when": datetime(2026, 1, 1, tzinfo=UTC), "raw": b"x", "list": [{"n": None}], "f": 1.0}
     [version] = await documents.commit([Create(KEY, data)])
@@ -319,8 +327,9 @@ async def test_googles_own_client_reads_what_the_store_wrote(firestore_emulator:
 
 
 @pytest.mark.emulator
-async def test_the_store_reads_what_googles_own_client_wrote(firestore_emulator: str, project: str) -> None:
-    client = firestore_client(firestore_emulator, project)
+async def test_the_store_reads_what_googles_own_client_wrote(
+    firestore_emulator: str, project: str, client: AsyncClient
+) -> None:
     documents = FirestoreDocuments(thin(firestore_emulator, project), SystemClock())
     data = {"n": 1, "when": datetime(2026, 1, 1, 1, 2, 3, 4, tzinfo=UTC), "raw": b"x", "map": {"f": [1.0, True]}}
     result = await client.collection("claims").document("one").set(data, timeout=5)
@@ -337,9 +346,8 @@ async def test_the_store_reads_what_googles_own_client_wrote(firestore_emulator:
 
 @pytest.mark.emulator
 async def test_a_value_that_no_adapter_writes_is_reported_and_not_guessed(
-    firestore_emulator: str, project: str
+    firestore_emulator: str, project: str, client: AsyncClient
 ) -> None:
-    client = firestore_client(firestore_emulator, project)
     documents = FirestoreDocuments(thin(firestore_emulator, project), SystemClock())
     await client.collection("claims").document("one").set({"where": GeoPoint(1, 2)}, timeout=5)
     with pytest.raises(StoreError, match="geo_point_value"):

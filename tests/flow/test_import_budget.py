@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.settings import api_env, worker_env
+from tests.support.settings import api_env, executor_env, worker_env
 
 ROOT = Path(__file__).parents[2]
 
@@ -72,6 +72,13 @@ def test_a_role_is_ready_without_what_it_does_not_use(
     modules = loaded(f"print_role({role!r})", environ)
     assert "runtime.adapters.firestore_grpc" in modules, "the role was not wired, so this test sees nothing"
     assert of(modules, (*NEVER, *others)) == set()
+
+
+def test_an_executor_is_ready_without_anything_of_google() -> None:
+    modules = loaded("print_role('executor')", executor_env())
+    assert "runtime.executor.app" in modules, "the role was not built, so this test sees nothing"
+    adapters = {name for name in modules if name.startswith("runtime.adapters.firestore")}
+    assert of(modules, (*NEVER, "google", "grpc", "runtime.api", "runtime.worker")) | adapters == set()
 
 
 def test_execution_and_identity_load_nothing_of_google() -> None:
