@@ -39,7 +39,8 @@ def list_letters(
         async with Client(find_endpoint()) as client:
             return (await client.dead_letters(_filters(source, failure_class), limit))[0]
 
-    out.print(tables.dead_letters(asyncio.run(call())))
+    for letter in asyncio.run(call()):
+        out.print(tables.dead_letter(letter), soft_wrap=True)
 
 
 @app.command()

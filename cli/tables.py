@@ -33,20 +33,18 @@ def runs(rows: Iterable[Mapping[str, Any]]) -> Table:
     return table
 
 
-def dead_letters(rows: Iterable[Mapping[str, Any]]) -> Table:
-    """Dead letters, one a line; the id is whole, because the other commands ask for it."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("LETTER", no_wrap=True)
-    for heading in ("RUN", "CLASS", "CAUSE", "GIVEN UP", "THEN"):
-        table.add_column(heading)
-    for row in rows:
-        replayed = row["replayed_generation"]
-        then = f"replayed as {replayed}" if replayed is not None else "spurious" if row["spurious"] else ""
-        table.add_row(
-            row["id"], row["run_id"] or "", row["failure_class"], row["last_failure_class"] or row["reason"],
-            row["failed_at"], then,
-        )  # fmt: skip
-    return table
+def dead_letter(row: Mapping[str, Any]) -> Text:
+    """One dead letter on one line, however long: its id is whole, because the other commands ask for it."""
+    replayed = row["replayed_generation"]
+    line = Text(f"{row['id']}  ")
+    line.append(f"{row['run_id'] or '-'}  ", style="bold")
+    line.append(f"{row['failure_class']}  ", style="red")
+    line.append(f"{row['last_failure_class'] or row['reason']}  {row['failed_at']}")
+    if replayed is not None:
+        line.append(f"  replayed as generation {replayed}", style="green")
+    elif row["spurious"]:
+        line.append("  spurious", style="dim")
+    return line
 
 
 def run(record: Mapping[str, Any]) -> Table:

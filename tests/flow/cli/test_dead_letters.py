@@ -32,7 +32,7 @@ def _quiet() -> Iterator[None]:
 
 async def call(served: ServedApi, *words: str, typed: str | None = None) -> Result:
     """A command as a shell runs it."""
-    env = {"HOLDFAST_URL": f"http://127.0.0.1:{served.port}", "HOLDFAST_KEY": KEY, "COLUMNS": "200"}
+    env = {"HOLDFAST_URL": f"http://127.0.0.1:{served.port}", "HOLDFAST_KEY": KEY}
     return await asyncio.to_thread(CliRunner().invoke, app, ["dead-letters", *words], input=typed, env=env)
 
 
@@ -52,8 +52,10 @@ async def test_letters_are_listed_with_what_the_other_commands_need(served: Serv
     ids = await give_up(served, "r1", "r2")
     listed = await call(served, "list", "--source", "execution", "--failure-class", "retry_exhausted")
     assert listed.exit_code == ExitCode.OK
-    assert all(id_ in listed.output for id_ in ids)
-    assert listed.output.index("r2") < listed.output.index("r1")
+    assert [line.split()[:3] for line in listed.output.splitlines()] == [
+        [ids[0], "r2", "retry_exhausted"],
+        [ids[1], "r1", "retry_exhausted"],
+    ]
 
 
 async def test_a_letter_is_shown_and_its_bytes_are_written(served: ServedApi, tmp_path: Path) -> None:
