@@ -9,13 +9,13 @@ import signal
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import aiohttp
 import pytest
 from aiohttp import web
 
 from tests.support.endpoint import Call, Endpoint
+from tests.support.executor_calls import accepts, flow
 from tests.support.served_executor import ServedExecutor, read
 from tests.support.settings import executor_env
 
@@ -30,16 +30,6 @@ listener.bind(("127.0.0.1", 0))
 print(listener.getsockname()[1], flush=True)
 sys.exit(run_role("executor", os.environ, google, listener))
 """
-
-
-def accepts(call: Call) -> web.StreamResponse:
-    """Answers as the API does to a caller that has the lease."""
-    body = call.json
-    if "events" in body:
-        return web.json_response({"accepted": True, "next_sequence": body["events"][-1]["sequence"] + 1})
-    states = {"running": "running", "completed": "succeeded", "timeout": "expired"}
-    answer = {"accepted": True, "status": states.get(body["status"], body["status"]), "lease_acquired": True}
-    return web.json_response({**answer, "attempt": 1, "next_sequence": 0, "cancel_requested": False})
 
 
 @contextlib.asynccontextmanager
@@ -65,17 +55,6 @@ async def role(**env: str) -> AsyncIterator[tuple[asyncio.subprocess.Process, in
         if process.returncode is None:
             process.kill()
         await process.communicate()
-
-
-def flow(seconds: float) -> dict[str, Any]:
-    return {
-        "start": "tell",
-        "nodes": {
-            "tell": {"type": "emit", "event": "greeting", "payload": "$.input", "next": "wait"},
-            "wait": {"type": "sleep", "seconds": seconds},
-        },
-        "output": "$.input",
-    }
 
 
 @pytest.fixture
