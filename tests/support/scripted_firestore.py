@@ -88,6 +88,7 @@ class ScriptedFirestore:
             yield f"127.0.0.1:{port}"
         finally:
             await server.stop(grace=None)
+            await _rested()
 
     def _handler(self, method: str, *, stream: bool) -> Any:
         async def unary(request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> Any:
@@ -110,6 +111,14 @@ class ScriptedFirestore:
         if isinstance(answer, Refusal):
             await _refuse(context, answer)
         return answer
+
+
+async def _rested() -> None:
+    """A stopped server's calls may have a few turns of the loop to go."""
+    names = ("rpc_task", "HandleExceptions[/google.firestore.v1.Firestore/")
+    calls = [task for task in asyncio.all_tasks() if task.get_name().startswith(names)]
+    if calls:
+        await asyncio.wait(calls, timeout=10)
 
 
 async def _refuse(context: grpc.aio.ServicerContext[Any, Any], refusal: Refusal) -> None:
