@@ -112,17 +112,36 @@ class Facts:
         made_from = self._made_from(resource, TOPIC, place)
         if len(made_from) == 1:
             return made_from[0].full_name
-        project = resource.properties.known_text("project")
-        return f"projects/{project}/topics/{text}" if text and "/" not in text and project else text
+        return None if text is None else self._named(text, resource.properties.known_text("project"))
+
+    def _named(self, text: str, project: str | None) -> str:
+        """Full name of the topic that a text means in a project; that of a declared one where it is one."""
+        text = f"projects/{project}/topics/{text}" if "/" not in text and project else text
+        for topic in self.of(TOPIC):
+            if text == topic.full_name or topic.may_be(text):
+                return topic.full_name
+        return text
 
     def publishers(self, delivery: Delivery) -> list[Service]:
-        """Services that publish to the topic of a delivery, as their environment says."""
+        """Services that publish to the topic of a delivery, and the one that its worker reports to, as their
+        environments say.
+        """
         topic = self.topic_of(delivery.subscription)
-        return [
-            service
-            for service in self.services
-            if topic is not None and topic == service.known_variable("EXECUTION_TOPIC")
+        reported = delivery.service.known_variable("API_BASE_URL")
+        api = self.service_at(reported) if reported else None
+        publishing = [
+            service for service in self.services if topic is not None and topic == self._publishes_to(service)
         ]
+        return publishing if api is None or api in publishing else [*publishing, api]
+
+    def _publishes_to(self, service: Service) -> str | None:
+        """Name of the topic that a service publishes to, see `_topic`."""
+        if "EXECUTION_TOPIC" not in service.known_names:
+            return None
+        text = service.known_variable("EXECUTION_TOPIC")
+        if text is None:
+            return self._topic(service.resource, "template", None)
+        return self._named(text, service.properties.known_text("project"))
 
     def account(self, resource: Resource, text: str | None, *places: str) -> str:
         """Who an account is: its e-mail, or its URN where that is not known yet; "" where nothing is.

@@ -55,21 +55,19 @@ class Grant:
         """Whether it is for Pub/Sub's agent."""
         return PUBSUB_AGENT.fullmatch(self.member) is not None
 
-    def is_on(self, resource: Resource, *names: str) -> bool:
-        """Whether it is on a resource.
-
-        Args:
-            resource: the resource.
-            names: what else the resource is called, beside its full name and its name.
-        """
+    def is_on(self, resource: Resource) -> bool:
+        """Whether it is on a resource, and on nothing wider."""
         if self.is_wide:
             return False
         if resource.urn in self.resource.came_from(*_TARGETS):
             return True
         target = next((text for name in _TARGETS if (text := self.properties.known_text(name))), None)
+        if target is None:
+            return False
+        if target == resource.full_name:
+            return True
         own = resource.properties.known_text("name")
-        short = (own,) if own and self._is_about(resource) else ()
-        return target is not None and target in {resource.full_name, *names, *short}
+        return self._is_about(resource) and (target == own or resource.may_be(target))
 
     def _is_about(self, resource: Resource) -> bool:
         """Whether a short name can mean this type of resource."""

@@ -79,3 +79,8 @@ class Resource:
         project = self.properties.known_text("project")
         collection = {TOPIC: "topics", SUBSCRIPTION: "subscriptions"}.get(self.type)
         return f"projects/{project}/{collection}/{name}" if name and project and collection else self.urn
+
+    def may_be(self, text: str) -> bool:
+        """Whether a full name can mean this resource, whose own project is not said."""
+        name = self.properties.known_text("name")
+        return name is not None and not self.properties.has("project") and text.rpartition("/")[2] == name

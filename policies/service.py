@@ -20,7 +20,7 @@ INSTANCES_DEFAULT: Final = 100
 """Cloud Run: most instances of a service that names none."""
 
 _WHOLE: Final = re.compile(r"0|[1-9][0-9]*", re.ASCII)
-_HOST: Final = re.compile(r"https://([a-z][a-z0-9-]*)-([0-9]+)\.([a-z0-9-]+)\.run\.app", re.ASCII)
+_HOST: Final = re.compile(r"https://([a-z][a-z0-9-]*)-([0-9]+)\.([a-z0-9-]+)\.run\.app(?=[/?#]|$)", re.ASCII)
 
 
 class Role(StrEnum):
@@ -103,8 +103,9 @@ class Service:
 
     @property
     def declared_max_instances(self) -> int | None:
-        """Most instances of the template, None where it does not say."""
-        return self.properties.number("template", "scaling", "maxInstanceCount")
+        """Most instances of the template, or of the whole service, None where neither says."""
+        own = self.properties.number("template", "scaling", "maxInstanceCount")
+        return self.properties.number("scaling", "maxInstanceCount") if own is None else own
 
     @property
     def is_internal(self) -> bool:

@@ -90,9 +90,32 @@ def test_a_pair_is_found_by_the_address_where_no_property_tells_it() -> None:
     assert {"T05", "T06"} <= program.broken()
 
 
+def test_a_host_that_only_begins_like_a_service_is_another() -> None:
+    wrong = "https://holdfast-execution-123456789012.europe-west1.run.app.example.com"
+    broken = rendered().unlinked(PUSH).with_(PUSH, "pushConfig.pushEndpoint", wrong).broken()
+    assert "X06" in broken
+
+
 def test_short_topic_names_are_the_same_topics() -> None:
     program = rendered().unlinked(PUSH).with_(PUSH, "topic", "holdfast-execution-jobs")
     assert program.broken() == set()
+
+
+def test_resources_that_leave_their_project_to_the_provider_are_found_by_name() -> None:
+    program = rendered()
+    for key in program.declared:
+        program = program.unlinked(key)
+        if key.partition("/")[0] in {"Topic", "Subscription"}:
+            program = program.with_(key, "project", None)
+    assert program.broken() == set()
+    assert program.without("TopicIAMMember/execution-agent-dead-letters").broken() == {"D04"}
+    assert program.with_("Service/api-service", "env.API_RUN_LEASE_SECS", "151").broken() == {"T07"}
+
+
+def test_an_api_is_found_by_its_worker_where_its_topic_is_not_known() -> None:
+    api = "Service/api-service"
+    program = rendered().changed((api, "env.EXECUTION_TOPIC", None), (api, "env.API_JOB_TOKEN_LIFE_SECS", "600"))
+    assert program.broken() == {"T15"}
 
 
 def test_grants_on_the_project_count_for_what_is_in_it() -> None:

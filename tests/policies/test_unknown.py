@@ -57,6 +57,11 @@ def test_addresses_that_are_not_known_yet_do_not_hide_which_service_they_are_of(
     assert program.with_(PUSH, "ackDeadlineSeconds", 60.0).broken() >= {"T05", "T06"}
 
 
+def test_a_push_to_nobody_knows_where_is_a_violation() -> None:
+    program = rendered().unlinked(PUSH).with_(PUSH, "pushConfig.pushEndpoint", UNKNOWN_STRING_VALUE)
+    assert {"T11", "X06"} <= program.broken()
+
+
 def test_the_sentinels_are_those_of_the_policy_sdk() -> None:
     from pulumi_policy import proxy
 
