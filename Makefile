@@ -1,6 +1,6 @@
 # One target for each thing a person or CI does; CI and the guide call the same ones.
 .DEFAULT_GOAL := help
-.PHONY: help setup up test check ci bench clean format
+.PHONY: help setup up preview pulumi test check ci bench clean format
 
 PYTHON ?= python3
 # uv from PATH, or from the registry into the project's own state folder.
@@ -22,8 +22,14 @@ help: ## this list
 
 setup: .venv/synced ## install what the lock file names
 
-up: setup ## run everything on this machine, with a first job (ONCE=1: stop after it; PORT=n: a fixed port)
-	@exec $(RUN) holdfast up $(if $(ONCE),--once) $(if $(PORT),--port $(PORT))
+up: setup $(if $(filter pulumi,$(ENGINE)),pulumi) ## run everything here, with a first job (ONCE=1: stop after it; PORT=n; ENGINE=pulumi: the real engine)
+	@exec $(RUN) holdfast up $(if $(ONCE),--once) $(if $(PORT),--port $(PORT)) $(if $(ENGINE),--engine $(ENGINE))
+
+preview: setup pulumi ## what a first deployment creates, offline, and the policies' verdict (STACK=dev)
+	@$(RUN) holdfast preview $(or $(STACK),dev)
+
+pulumi: setup ## the pulumi command: the cached or installed one, or built once from its Go module; last line: its path
+	@$(RUN) python -m sandbox.engine.cli.build
 
 test: setup ## every test
 	@$(RUN) pytest tests -n 2 --dist worksteal
@@ -36,7 +42,7 @@ check: setup ## format, lint, types, imports, sizes
 	@$(RUN) python checks/sizes.py
 
 ci: export HOLDFAST_REQUIRE_ALL = 1
-ci: check test ## check and test, with nothing skipped
+ci: check pulumi test ## check and test, with nothing skipped
 
 bench: setup ## measurements, as ratios against peers in one run
 	@$(RUN) python bench/end_to_end.py

@@ -21,6 +21,8 @@ class ExitCode(IntEnum):
     """The API answered, and said no."""
     NOT_STARTED = 5
     """The local stack could not be brought up."""
+    STACK_REFUSED = 6
+    """A stack's values, the engine or a policy refuses the deployment."""
     INTERRUPTED = 130
     """Ended by Ctrl-C before its work was done."""
 

@@ -6,7 +6,7 @@ import asyncio
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -30,11 +30,25 @@ err = Console(stderr=True)
 def up(
     once: Annotated[bool, typer.Option("--once", help="Stop after the first run; fail where it does.")] = False,
     port: Annotated[int, typer.Option(help="Port of the API; 0 takes a free one.", min=0, max=65535)] = 0,
+    engine: Annotated[
+        Literal["embedded", "pulumi"], typer.Option(help="What runs the program: this process, or the pulumi command.")
+    ] = "embedded",
 ) -> None:
     """Run the whole local stack, and a first job through it."""
     from cli.up import bring_up  # the sandbox and Pulumi load only where they are used
+    from sandbox.engine.deployment import Engine
 
-    raise typer.Exit(asyncio.run(bring_up(out, once=once, port=port)))
+    raise typer.Exit(asyncio.run(bring_up(out, once=once, port=port, engine=Engine(engine))))
+
+
+@app.command()
+def preview(
+    stack: Annotated[str, typer.Argument(help="Name of a stack file, Pulumi.STACK.yaml.")] = "dev",
+) -> None:
+    """Show what a first deployment of a stack would create, and what the policies say; needs no account."""
+    from cli.preview import preview_stack
+
+    raise typer.Exit(preview_stack(out, stack))
 
 
 @app.command()

@@ -21,6 +21,7 @@ from cli.failure import CommandFailed, ExitCode
 from cli.service_logs import ServiceLogs
 from runtime.contract.errors import HoldfastError
 from runtime.contract.states import RunState
+from sandbox.engine.deployment import Engine
 from sandbox.local_keys import write_private
 from sandbox.local_stack import LocalOptions, LocalStack
 
@@ -39,7 +40,7 @@ def first_jobs(hello: Path = HELLO) -> list[dict[str, Any]]:
     ]
 
 
-async def bring_up(out: Console, *, once: bool, port: int) -> ExitCode:
+async def bring_up(out: Console, *, once: bool, port: int, engine: Engine = Engine.EMBEDDED) -> ExitCode:
     """Runs the local stack until it is interrupted, or, with `once`, until its first runs have ended.
 
     Raises:
@@ -50,7 +51,7 @@ async def bring_up(out: Console, *, once: bool, port: int) -> ExitCode:
     with ExitStack() as files:
         files.enter_context(_held(state_dir))
         logs = files.enter_context(ServiceLogs(state_dir / "logs", out))
-        options = LocalOptions(state_dir=state_dir, port=port, sink=logs.line)
+        options = LocalOptions(state_dir=state_dir, port=port, engine=engine, sink=logs.line)
         with out.status("Starting") as status:
             stack = LocalStack(options, lambda step: status.update(f"Starting: {step}"))
             try:

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 from urllib.parse import urlsplit
 
 from runtime.adapters.clock import SystemClock
@@ -20,7 +20,7 @@ from runtime.ports.clock import Clock
 from sandbox.cloud_run.factory import Surroundings, declared_indexes
 from sandbox.cloud_run.front import CloudRun, Options
 from sandbox.cloud_run.logs import LogSink
-from sandbox.engine.deployment import Deployment
+from sandbox.engine.deployment import Deployment, Engine
 from sandbox.engine.registration import Mutate, unchanged
 from sandbox.identity.server import IdentityService
 from sandbox.local_keys import API_KEY_NAME, LocalKeys, local_keys
@@ -30,6 +30,9 @@ from sandbox.scheduler.server import Scheduler
 from sandbox.sql.postgres import Postgres
 from sandbox.sql.ttl import TtlSweeper
 from sandbox.stack_file import merged, read_stack_file
+
+if TYPE_CHECKING:
+    from sandbox.engine.pulumi_cli import PulumiEngine
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -55,7 +58,8 @@ class LocalOptions:
         project_dir: folder of the stack file and of the user's own engines.
         port: the API's; 0 takes a free one.
         changes: stack values to change, by full key; a mapping is merged into the structure of its key.
-        mutate: for tests: changes or drops registrations of the program.
+        engine: what runs the program.
+        mutate: for tests: changes or drops registrations of the program; the embedded engine only.
         sink: gets every line that a service writes; None means the log.
         idle_after: seconds without a request after which an instance goes.
     """
@@ -64,6 +68,7 @@ class LocalOptions:
     project_dir: Path = field(default_factory=Path.cwd)
     port: int = 0
     changes: Mapping[str, Any] = field(default_factory=dict)
+    engine: Engine = Engine.EMBEDDED
     mutate: Mutate = unchanged
     sink: LogSink | None = None
     idle_after: float = 900
@@ -79,6 +84,7 @@ class LocalStack:
     Raises (on entering):
         DeploymentFailed: the program or its values do not hold.
         LocalStackFailed: a service does not start.
+        PulumiMissing: the real engine is chosen and its command is not there.
         PostgresFailed: no database, or the state folder is in use.
     """
 
@@ -146,12 +152,30 @@ class LocalStack:
             "holdfast:signing_public_key": self.keys.signing_public_key,
             "holdfast:api": {"key_hashes": {API_KEY_NAME: self.keys.api_key_hash}},
         }
+        config = merged(merged(values, own), self._options.changes)
+        secrets = {"holdfast:signing_key": self.keys.signing_key}
+        if self._options.engine is Engine.PULUMI:
+            return self._real_engine(config, secrets).up()
         return realise(
-            merged(merged(values, own), self._options.changes),
-            {"holdfast:signing_key": self.keys.signing_key},
+            config,
+            secrets,
             stack=STACK,
             world_dir=self._options.state_dir,
             mutate=self._options.mutate,
+        )
+
+    def _real_engine(self, config: Mapping[str, str], secrets: Mapping[str, str]) -> PulumiEngine:
+        if self._options.mutate is not unchanged:
+            raise LocalStackFailed("registrations can be changed on the embedded engine only")
+        from sandbox.engine.pulumi_cli import PulumiEngine, policy_packs  # the automation API loads where it is used
+        from sandbox.engine.pulumi_home import PulumiHome
+
+        return PulumiEngine(
+            home=PulumiHome((self._options.state_dir / "pulumi").resolve()),
+            stack=STACK,
+            config=config,
+            secrets=secrets,
+            policy_packs=policy_packs(self._project_dir),
         )
 
     async def _open_documents(self) -> PostgresDocuments:

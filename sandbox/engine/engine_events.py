@@ -10,6 +10,14 @@ from typing import Final
 from pulumi.automation.events import DiagnosticEvent, EngineEvent, PolicyEvent
 
 _COLOUR: Final = re.compile(r"<\{%[^%]*%\}>")
+_AGAIN: Final = "an unhandled error occurred: "
+"""Before a program's own error when the engine repeats it."""
+_CHECK: Final = re.compile(
+    r"\S+ resource '[^']*'(?:: property (?P<path>\S+) value \{.*\})? has a problem: (?P<reason>.*)", re.DOTALL
+)
+"""A provider's refusal of an input, in the engine's words; the value in it may be long."""
+_FOLLOWS: Final = frozenset({"update failed", "preview failed", "Resource monitor has terminated, shutting down"})
+"""What the engine adds to every fault."""
 _MANDATORY: Final = "mandatory"
 
 
@@ -69,6 +77,12 @@ class EngineEvents:
         if event.policy_event is not None:
             self._policy(event.policy_event)
 
+    @property
+    def faults(self) -> list[str]:
+        """A line for each fault, and for each mandatory finding of a policy."""
+        causes = [line for line in self.errors if line not in _FOLLOWS]
+        return [*causes, *(str(one) for one in self.violations if one.mandatory)]
+
     def urns(self, operations: Collection[str]) -> tuple[str, ...]:
         """The resources that one of some operations happened to."""
         return tuple(step.urn for step in self.steps if step.operation in operations)
@@ -77,7 +91,7 @@ class EngineEvents:
         into = {"error": self.errors, "warning": self.warnings}.get(event.severity)
         if into is None:
             return
-        for line in _COLOUR.sub("", event.message).strip().splitlines():
+        for line in _message(event.message).splitlines():
             text = f"{_named(event.urn)}: {line}" if event.urn and "::gcp:" in f"::{_type(event.urn)}" else line
             if line.strip() and text not in into:
                 into.append(text)
@@ -86,11 +100,19 @@ class EngineEvents:
         violation = Violation(
             policy=event.policy_name,
             urn=event.resource_urn or "",
-            message=_COLOUR.sub("", event.message).strip(),
+            message=" ".join(_COLOUR.sub("", event.message).split()),
             mandatory=event.enforcement_level == _MANDATORY,
         )
         if violation not in self.violations:
             self.violations.append(violation)
+
+
+def _message(text: str) -> str:
+    message = _COLOUR.sub("", text).strip().removeprefix(_AGAIN)
+    check = _CHECK.fullmatch(message)
+    if check is None:
+        return message
+    return f"{check['path']}: {check['reason']}" if check["path"] else check["reason"]
 
 
 def _type(urn: str) -> str:

@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -93,7 +94,8 @@ class PulumiEngine:
             PulumiMissing: there is no command.
         """
         with self._running() as (stack, events):
-            result = stack.up(on_event=events, policy_packs=self._packs())
+            # Without its secrets: they would only be decrypted for a record that nobody reads here.
+            result = stack.up(on_event=events, policy_packs=self._packs(), show_secrets=False)
             state = EngineState.read(stack.export_stack().deployment)
         world = World.load(self.home.world_dir)
         if world is None:
@@ -121,7 +123,7 @@ class PulumiEngine:
             PulumiMissing: there is no command.
         """
         with self._running() as (stack, events):
-            stack.refresh(on_event=events)
+            stack.refresh(on_event=events, show_secrets=False)
         return _plan(events)
 
     def destroy(self) -> Plan:
@@ -132,7 +134,7 @@ class PulumiEngine:
             PulumiMissing: there is no command.
         """
         with self._running() as (stack, events):
-            stack.destroy(on_event=events)
+            stack.destroy(on_event=events, show_secrets=False)
         return _plan(events)
 
     def _packs(self) -> list[str]:
@@ -152,7 +154,9 @@ class PulumiEngine:
             try:
                 yield self._selected(binary), events
             except auto.errors.CommandError as error:
-                raise DeploymentFailed(_fault_lines(events, error)) from error
+                # Where the engine told nothing, its whole output does.
+                lines = events.faults or [line for line in str(error).splitlines() if line.strip()]
+                raise DeploymentFailed(lines) from error
 
     def _selected(self, binary: Path) -> auto.Stack:
         environment = self.home.environment()
@@ -160,9 +164,10 @@ class PulumiEngine:
             self.stack,
             project_name=self.project,
             program=self.program or _project_program(),
-            work_dir=str(self.home.project_dir),
             opts=auto.LocalWorkspaceOptions(
-                env_vars=environment, pulumi_command=auto.PulumiCommand(root=str(binary.parent.parent))
+                work_dir=str(self.home.project_dir),
+                env_vars=environment,
+                pulumi_command=_command(binary),
             ),
         )
         self.home.write_config(self.stack, self.config)
@@ -186,6 +191,12 @@ def policy_packs(project_dir: Path) -> tuple[Path, ...]:
     return (pack,) if pack.exists() else ()
 
 
+@cache
+def _command(binary: Path) -> auto.PulumiCommand:
+    """The SDK asks a command for its version once."""
+    return auto.PulumiCommand(root=str(binary.parent.parent))
+
+
 def _project_program() -> Callable[[], None]:
     from infra.program import program
 
@@ -194,9 +205,3 @@ def _project_program() -> Callable[[], None]:
 
 def _plan(events: EngineEvents) -> Plan:
     return Plan(steps=tuple(events.steps), violations=tuple(events.violations), warnings=tuple(events.warnings))
-
-
-def _fault_lines(events: EngineEvents, error: auto.errors.CommandError) -> list[str]:
-    """What the engine told; its whole output where it told nothing."""
-    mandatory = [str(violation) for violation in events.violations if violation.mandatory]
-    return [*events.errors, *mandatory] or [line for line in str(error).splitlines() if line.strip()]

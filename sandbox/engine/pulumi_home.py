@@ -60,6 +60,8 @@ class PulumiHome:
             "PULUMI_DEBUG_PROVIDERS": "",
             "PULUMI_DIY_BACKEND_DISABLE_CHECKPOINT_BACKUPS": "true",
             "PULUMI_NEO": "false",
+            # What the policy pack runs with.
+            "PYTHON": sys.executable,
         }
 
     def prepare(self, project: str, world: World) -> None:

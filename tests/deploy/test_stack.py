@@ -219,7 +219,7 @@ def test_a_test_can_take_one_grant_away(tmp_path: Path) -> None:
     assert len(full.world) - len(less.world) == 1
 
 
-@pytest.mark.parametrize("name", ["local", "dev"])
+@pytest.mark.parametrize("name", ["local", "dev", "prod"])
 def test_the_stack_files_of_the_repository_hold(tmp_path: Path, name: str) -> None:
     values = {
         **read_stack_file(ROOT / f"Pulumi.{name}.yaml"),

@@ -13,6 +13,7 @@ from typing import Any
 import aiohttp
 
 from sandbox.cloud_run.logs import LogLine
+from sandbox.engine.deployment import Engine
 from sandbox.engine.registration import Mutate, unchanged
 from sandbox.local_stack import LocalOptions, LocalStack
 
@@ -117,12 +118,21 @@ class RunningStack:
 
 @asynccontextmanager
 async def local_stack(
-    state_dir: Path, changes: Mapping[str, Any] | None = None, mutate: Mutate = unchanged
+    state_dir: Path,
+    changes: Mapping[str, Any] | None = None,
+    mutate: Mutate = unchanged,
+    *,
+    engine: Engine = Engine.EMBEDDED,
 ) -> AsyncIterator[RunningStack]:
     """Runs a stack for as long as the block lasts."""
     logs = Logs()
     options = LocalOptions(
-        state_dir=state_dir, project_dir=ROOT, changes=QUICK if changes is None else changes, mutate=mutate, sink=logs
+        state_dir=state_dir,
+        project_dir=ROOT,
+        changes=QUICK if changes is None else changes,
+        engine=engine,
+        mutate=mutate,
+        sink=logs,
     )
     async with LocalStack(options) as stack:
         headers = {"Authorization": f"Bearer {stack.keys.api_key}"}

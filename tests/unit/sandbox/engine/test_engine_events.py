@@ -55,3 +55,17 @@ def test_a_policys_finding_names_its_resource_and_itself() -> None:
     assert str(violation) == f"jobs ({TOPIC}): too long [policy T06]"
     assert violation.mandatory
     assert not told(policyEvent={**finding, "enforcementLevel": "advisory"}).violations[0].mandatory
+
+
+def test_the_engines_own_words_around_a_fault_are_left_out() -> None:
+    def faults(*messages: str) -> list[str]:
+        events = EngineEvents()
+        for number, message in enumerate(messages):
+            diagnostic = {"message": message, "color": "raw", "severity": "error", "urn": URN if number == 0 else STACK}
+            events(EngineEvent.from_json({"sequence": number, "timestamp": 1, "diagnosticEvent": diagnostic}))
+        return events.faults
+
+    checked = f"{TOPIC} resource 'jobs': property a.b value {{[1\n2]}} has a problem: too much"
+    assert faults(checked, "update failed") == [f"jobs ({TOPIC}): a.b: too much"]
+    assert faults(f"{TOPIC} resource 'jobs' has a problem: refused") == [f"jobs ({TOPIC}): refused"]
+    assert faults("boom", "boom2", "an unhandled error occurred: boom2") == [f"jobs ({TOPIC}): boom", "boom2"]
