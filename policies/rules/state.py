@@ -7,7 +7,6 @@ from typing import Final
 
 from ..facts import Facts
 from ..grant import Grant
-from ..properties import Properties
 from ..resource import BUCKET, DATABASE, FIELD, NOTIFICATION, SECRET, SERVICE, SQL_INSTANCE, Resource
 from ..rule import Context, Level, Option, Rule, Scope, Severity, rule
 from ..service import Role, Service
@@ -144,12 +143,8 @@ def s06(notification: Resource, _: Context) -> Iterator[str]:
 )
 def s07(notification: Resource, _: Context) -> Iterator[str]:
     """A prefix that is not empty."""
-    if notification.properties.known("objectNamePrefix") in {None, ""} and not _unknown(notification.properties):
+    if not notification.properties.text("objectNamePrefix"):
         yield "it has no objectNamePrefix"
-
-
-def _unknown(properties: Properties) -> bool:
-    return properties.has("objectNamePrefix") and properties.known("objectNamePrefix") is None
 
 
 @rule(
