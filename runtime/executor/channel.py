@@ -11,7 +11,7 @@ from typing import Final
 
 from runtime.contract.errors import Decision, HoldfastError
 from runtime.contract.limits import MIB
-from runtime.executor.stream_event import StreamEvent, rfc3339, stream_event
+from runtime.executor.stream_event import StreamEvent, stream_event
 from runtime.ports.clock import Clock
 
 COALESCED: Final = "progress"
@@ -58,7 +58,7 @@ class Channel:
     says itself is never dropped. Without a reader nothing waits: the newest events are kept for one that returns.
 
     Args:
-        clock: measures stalls and stamps events.
+        clock: measures stalls.
         rules: bounds.
     """
 
@@ -81,12 +81,13 @@ class Channel:
         self._some = asyncio.Event()
         self.ended = False
 
-    async def put(self, event_type: str, payload: bytes) -> None:
+    async def put(self, event_type: str, payload: bytes, timestamp: str) -> None:
         """Hands over an engine's event. After the end it is dropped: the last event is the last.
 
         Args:
             event_type: matches EVENT_TYPE.
             payload: JSON as `values.encode` writes it.
+            timestamp: when it was emitted, RFC 3339.
 
         Raises:
             SlowConsumer: the reader took nothing for the stall limit.
@@ -98,20 +99,20 @@ class Channel:
             async with self._entrance:  # those who wait for room keep their order
                 await self._until_room()
         if not self.ended:
-            event = self._append(event_type, payload)
+            event = self._append(event_type, payload, timestamp)
             self._progress = event if event_type == COALESCED and self._attached else self._progress
 
-    def say(self, event_type: str, payload: bytes, *, last: bool = False) -> None:
+    def say(self, event_type: str, payload: bytes, timestamp: str, *, last: bool = False) -> None:
         """Hands over an event of the executor's own, whatever waits already: there are a handful in a run.
 
         Args:
-            event_type, payload: see `put`.
+            event_type, payload, timestamp: see `put`.
             last: ends the stream.
         """
         if self.ended:
             return
         self.ended = last
-        self._append(event_type, payload)
+        self._append(event_type, payload, timestamp)
         if last:
             self._room.set()
 
@@ -202,10 +203,10 @@ class Channel:
         full = len(self._waiting) >= self._rules.events or self._waiting_bytes >= self._rules.bytes
         return full and self._attached
 
-    def _append(self, event_type: str, payload: bytes) -> StreamEvent:
+    def _append(self, event_type: str, payload: bytes, timestamp: str) -> StreamEvent:
         self._position += 1
         identity = f"{self._name}-{self._position}"
-        event = stream_event(self._position, identity, event_type, payload, rfc3339(self._clock.now()))
+        event = stream_event(self._position, identity, event_type, payload, timestamp)
         if self._attached:
             self._waiting.append(event)
             self._waiting_bytes += len(event.data)

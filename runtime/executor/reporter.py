@@ -21,11 +21,10 @@ from runtime.execution.callback_messages import (
     ProgressRequest,
     Until,
 )
-from runtime.execution.event import event_id
+from runtime.execution.event import EventRecord, event_id
 from runtime.execution.meters import Meters
 from runtime.execution.tasks import end, first_done
 from runtime.executor.ending import Ending, Stop
-from runtime.executor.stream_event import rfc3339
 from runtime.ports.clock import Clock
 
 FLUSH_SECONDS: Final = 10.0
@@ -110,10 +109,10 @@ class Reporter:
         """Begins to send events and to renew the lease."""
         self._tasks = (self._batcher.start(), asyncio.create_task(self._renew(), name="renew the lease"))
 
-    def event(self, event_type: str, payload: bytes) -> None:
+    def event(self, event_type: str, payload: bytes, timestamp: str) -> None:
         """Hands an encoded event over; where too many wait, it is counted and lost: a run never waits for reports."""
         self._open += 1
-        if not self._batcher.offer(event_type, payload, rfc3339(self._clock.now())):
+        if not self._batcher.offer(event_type, payload, timestamp):
             self._drop(1)
 
     def note(self, progress: int | None, step: str | None) -> None:
@@ -167,7 +166,13 @@ class Reporter:
             raise LeaseNotCurrent(f"the lease of {self._run.job_id} is not this call's")
         attempt, first = self._following
         events = [
-            replace(event, id=event_id(self._run.run_id, attempt, sequence), sequence=sequence)
+            EventRecord(
+                event_id(self._run.run_id, attempt, sequence),
+                sequence,
+                event.event_type,
+                event.payload,
+                event.timestamp,
+            )
             for sequence, event in enumerate(request.events, first)
         ]
         self._following = (attempt, await self._callbacks.events(replace(request, events=events)))

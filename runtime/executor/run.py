@@ -21,6 +21,7 @@ from runtime.execution.values import ValueRefused, encode
 from runtime.executor.channel import Channel, SlowConsumer
 from runtime.executor.ending import Ending, Stop, ending, stopped
 from runtime.executor.reporter import ReportedRun, Reporter, ReportRules
+from runtime.executor.stream_event import rfc3339
 from runtime.observability.metrics import Metrics
 from runtime.ports.clock import Clock
 from runtime.ports.engine import Engine, RunContext, RunResult
@@ -190,10 +191,11 @@ class ExecutorRun:
             return
         if event_type == "progress" and isinstance(payload, Mapping):
             self._reporter.note(*progress_note(payload))
-        self._reporter.event(event_type, encoded)
+        timestamp = self._now()
+        self._reporter.event(event_type, encoded, timestamp)
         if self._channel is not None:
             try:
-                await self._channel.put(event_type, encoded)
+                await self._channel.put(event_type, encoded, timestamp)
             except SlowConsumer as error:
                 log.warning("slow_consumer", run_id=self._job.run_id, error=str(error))
                 self.stop(Stop.SLOW_CONSUMER)
@@ -203,19 +205,22 @@ class ExecutorRun:
 
     def _tell(self, event_type: str, payload: object) -> None:
         """Says something to the reader and to the API."""
-        self._reporter.event(event_type, encode(payload, EVENT_BYTES))
+        self._reporter.event(event_type, encode(payload, EVENT_BYTES), self._now())
         self._say(event_type, payload)
 
     def _say(self, event_type: str, payload: object) -> None:
         """Says something to the reader alone."""
         if self._channel is not None:
-            self._channel.say(event_type, encode(payload, EVENT_BYTES))
+            self._channel.say(event_type, encode(payload, EVENT_BYTES), self._now())
+
+    def _now(self) -> str:
+        return rfc3339(self._clock.now())
 
     def _complete(self, ended: Ending, event_type: str | None = None) -> None:
         if event_type is not None:
             self._say(event_type, {"message": ended.result.error})
         if self._channel is not None:
-            self._channel.say("completed", ended.last_event(), last=True)
+            self._channel.say("completed", ended.last_event(), self._now(), last=True)
         failure_class = ended.result.failure_class
         self._execution.metrics.runs.labels(ended.state.value, failure_class.value if failure_class else "").inc()
         log.info(

@@ -14,6 +14,8 @@ from runtime.adapters.clock import ManualClock
 from runtime.executor.channel import Channel, ChannelRules, PositionGone, SlowConsumer
 from runtime.executor.stream_event import StreamEvent
 
+NOW = "2026-01-01T00:00:00.000Z"
+
 
 class Bench:
     def __init__(self, **rules: int | timedelta) -> None:
@@ -23,7 +25,7 @@ class Bench:
 
     async def put(self, *numbers: int, kind: str = "tick") -> None:
         for number in numbers:
-            await self.channel.put(kind, str(number).encode())
+            await self.channel.put(kind, str(number).encode(), NOW)
 
     def taken(self) -> list[int]:
         return payloads(self.channel.take(10**9))
@@ -41,13 +43,13 @@ async def test_events_leave_in_the_order_they_came() -> None:
 
 async def test_an_event_has_the_fields_that_readers_know() -> None:
     bench = Bench()
-    await bench.channel.put("tick", b'{"text":"a\\nb"}')
+    await bench.channel.put("tick", b'{"text":"a\\nb"}', NOW)
     (event,) = bench.channel.take(1)
     assert json.loads(event.data) == {
         "event_id": event.id,
         "event_type": "tick",
         "payload": {"text": "a\nb"},
-        "timestamp": "2026-01-01T00:00:00.000Z",
+        "timestamp": NOW,
     }
 
 
@@ -128,10 +130,10 @@ async def test_the_executors_own_words_are_never_held_up_and_the_last_one_is_the
     await bench.put(1)
     waiting = asyncio.create_task(bench.put(2))
     await bench.clock.advance(1)
-    bench.channel.say("error", b"7")
-    bench.channel.say("completed", b"8", last=True)
+    bench.channel.say("error", b"7", NOW)
+    bench.channel.say("completed", b"8", NOW, last=True)
     await waiting
-    bench.channel.say("completed", b"9", last=True)
+    bench.channel.say("completed", b"9", NOW, last=True)
     await bench.put(3)
     assert bench.taken() == [1, 7, 8]
     assert bench.channel.ended
@@ -154,7 +156,7 @@ async def test_a_reader_that_returns_gets_what_it_has_not_seen() -> None:
     bench.channel.detach(bench.reader)
     await bench.put(4)
     await bench.put(50, 60, kind="progress")
-    bench.channel.say("completed", b"7", last=True)
+    bench.channel.say("completed", b"7", NOW, last=True)
     for number, event in enumerate(seen):
         bench.channel.attach(event.id)
         assert bench.taken() == [1, 2, 3, 4, 50, 60, 7][number + 1 :], "and as often as it likes"
@@ -212,7 +214,7 @@ def test_no_reader_ever_sees_an_event_twice_or_out_of_order_or_misses_one(steps:
         for step in [*steps, "return", "take"]:
             if step in {"put", "progress"}:
                 count += 1
-                await channel.put("tick" if step == "put" else "progress", b"%d" % count)
+                await channel.put("tick" if step == "put" else "progress", b"%d" % count, NOW)
             elif step == "take":
                 batch = channel.take(200)
                 seen += [(event.position, event.event_type) for event in batch]
