@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
 
@@ -39,7 +39,7 @@ class Accepted:
     """
 
     job: Job
-    lease_token: str
+    lease_token: str = field(repr=False)
     latest: float
 
 

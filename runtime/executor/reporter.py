@@ -60,7 +60,7 @@ class ReportedRun:
 
     run_id: str
     job_id: str
-    lease_token: str
+    lease_token: str = field(repr=False)
 
 
 class Reporter:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import structlog
@@ -55,7 +55,7 @@ class Execution:
     """
 
     job: Job
-    lease_token: str
+    lease_token: str = field(repr=False)
     latest: float
     engine: Engine | None
     callbacks: Callbacks

@@ -6,9 +6,12 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 
+import aiohttp
 import pytest
 
 from runtime.adapters.clock import ManualClock
+from runtime.executor.channel import Channel
+from runtime.executor.stream_event import StreamEvent
 from tests.support.scripted_engine import until_cancelled
 from tests.support.served_executor import ServedExecutor
 
@@ -74,6 +77,34 @@ async def test_a_body_that_does_not_arrive_is_not_waited_for(still: ServedExecut
     await passed(still, 31)
     assert (await reader.readline()).split()[1] == b"408"
     writer.close()
+
+
+async def test_an_ended_stream_is_held_for_a_minute(still: ServedExecutor) -> None:
+    job = still.job()
+    first, *_ = await still.events("/execute/sse", job)
+    resume = {"Last-Event-ID": first["event_id"]}
+    await passed(still, 59)
+    assert (await still.events("/execute/sse", job, resume))[-1]["event_type"] == "completed"
+    await passed(still, 2)
+    assert (await still.call("/execute/sse", job, resume))[0] == 404
+
+
+@pytest.mark.parametrize("path", ["/execute/stream", "/execute/sse"])
+async def test_a_stream_that_breaks_here_is_cut_and_not_ended(
+    still: ServedExecutor, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """BR-67: a body without its last event must not look whole."""
+    take = Channel.take
+
+    def broken(channel: Channel, size: int, overhead: int = 0) -> list[StreamEvent]:
+        if channel.ended:
+            raise ZeroDivisionError
+        return take(channel, size, overhead)
+
+    monkeypatch.setattr(Channel, "take", broken)
+    with pytest.raises(aiohttp.ClientError):
+        await still.events(path, still.job())
+    assert still.count("streams_total", end="broken") == 1
 
 
 async def _whole(executor: ServedExecutor, job: object) -> bytes:
