@@ -149,7 +149,7 @@ class PulumiEngine:
         """The stack with its values set; the engine's refusal as lines."""
         binary = self.binary or find_pulumi()
         events = EngineEvents()
-        with ONE_AT_A_TIME:
+        with ONE_AT_A_TIME, self.home.held():
             self.home.prepare(self.project, self._empty_world())
             try:
                 yield self._selected(binary), events

@@ -6,9 +6,12 @@ reach it. Nothing of it can be moved by an environment variable.
 
 from __future__ import annotations
 
+import fcntl
 import shlex
+import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -63,6 +66,22 @@ class PulumiHome:
             # What the policy pack runs with.
             "PYTHON": sys.executable,
         }
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keeps other processes out; a lock that a killed engine left in the state is then nobody's, and goes.
+
+        Raises:
+            DeploymentFailed: another process works in the folder.
+        """
+        self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with (self.root / "lock").open("wb") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise DeploymentFailed([f"{self.root} is in use by another process; wait for it"]) from None
+            shutil.rmtree(self.root / "state" / ".pulumi" / "locks", ignore_errors=True)
+            yield
 
     def prepare(self, project: str, world: World) -> None:
         """Lays the folder out.

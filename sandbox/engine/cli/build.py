@@ -46,10 +46,15 @@ def build(binary: Path) -> None:
         flags = f"-w -s -X {_VERSION}=v{version}"
         command = [go, "build", "-v", "-mod=readonly", "-trimpath", "-tags", _TAGS, "-ldflags", flags, "-o", str(built)]
         _followed([*command, _PACKAGE], total)
-        host = binary.with_name(LANGUAGE_HOST)
-        shutil.copy(MODULE / LANGUAGE_HOST, host)
-        host.chmod(0o755)
         built.replace(binary)
+
+
+def lay_language_host(binary: Path) -> None:
+    """Puts our language host beside a built command, which looks for it there; the latest wins."""
+    partial = binary.with_name(f"{LANGUAGE_HOST}.partial")
+    shutil.copy(MODULE / LANGUAGE_HOST, partial)
+    partial.chmod(0o755)
+    partial.replace(binary.with_name(LANGUAGE_HOST))
 
 
 def _lines(command: Sequence[str]) -> list[str]:
@@ -83,6 +88,8 @@ def main() -> int:
         except PulumiMissing:
             binary = built_binary()
             build(binary)
+        if binary == built_binary():
+            lay_language_host(binary)
     except HoldfastError as error:
         print(error.line(), file=sys.stderr)  # noqa: T201
         return 1

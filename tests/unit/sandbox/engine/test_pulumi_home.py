@@ -54,3 +54,17 @@ def test_values_are_replaced_and_the_way_they_are_encrypted_stays(tmp_path: Path
         "encryptionsalt": "v1:salt",
         "config": {"holdfast:worker": '{"run_timeout_seconds": 60}', "holdfast:number": "12"},
     }
+
+
+def test_one_process_works_in_a_folder_and_a_killed_engines_lock_goes(tmp_path: Path) -> None:
+    home = PulumiHome(tmp_path)
+    left = tmp_path / "state" / ".pulumi" / "locks" / "organization" / "holdfast" / "dev" / "left.json"
+    left.parent.mkdir(parents=True)
+    left.touch()
+
+    with home.held():
+        assert not left.exists()
+        with pytest.raises(DeploymentFailed, match="in use by another process"), home.held():
+            pass
+    with home.held():
+        pass
