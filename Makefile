@@ -47,6 +47,7 @@ ci: check pulumi test ## check and test, with nothing skipped
 bench: setup ## measurements, as ratios against peers in one run
 	@$(RUN) python bench/end_to_end.py
 	@$(RUN) python bench/claims.py
+	@$(RUN) python bench/executor.py
 
 format: setup ## rewrite in the project's format
 	@$(RUN) ruff format .
