@@ -81,16 +81,11 @@ def test_what_is_changed_behind_the_engines_back_is_seen_by_a_refresh_and_put_ri
     assert short(righted.updated) == ["execution-push"]
     assert comparable(righted.world) == before
 
-    real.destroy()
-    assert len(saved_world(real)) == 0
-
 
 def test_a_protected_stack_refuses_its_end_and_keeps_what_holds_records(tmp_path: Path) -> None:
     """BR-119."""
     real = engine(tmp_path / "real", "prod")
     up_like_here(real, tmp_path / "embedded", "prod")
-    again = real.up()
-    assert (again.created, again.updated, again.replaced, again.deleted) == ((), (), (), ())
 
     with pytest.raises(DeploymentFailed) as caught:
         real.destroy()
