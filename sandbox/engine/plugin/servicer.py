@@ -121,6 +121,10 @@ class StandIn(provider_pb2_grpc.ResourceProviderServicer):
             return provider_pb2.CreateResponse(
                 properties=_properties(provider.planned(world, declared, None), declared.secrets)
             )
+        left = world.find(declared.type, declared.name)
+        if left is not None and left.urn == declared.urn:
+            # An engine that was killed had it created and could not note so. In the cloud it would have to be imported.
+            world.remove(left.type, left.name)
         resource = provider.create(world, declared)
         world.save()
         return provider_pb2.CreateResponse(

@@ -49,13 +49,20 @@ class Plugin:
         return plain_inputs(answer.inputs)[0], [one.property for one in answer.failures]
 
     def create(
-        self, type_: str, inputs: dict[str, Any], *, preview: bool = False, secrets: tuple[str, ...] = ()
+        self,
+        type_: str,
+        inputs: dict[str, Any],
+        *,
+        preview: bool = False,
+        secrets: tuple[str, ...] = (),
+        place: str = "it",
     ) -> rpc.CreateResponse:
         checked, failures = self.check(type_, inputs)
         assert failures == []
         properties = wrapped_outputs(checked, secrets)
         return self.provider.Create(
-            rpc.CreateRequest(urn=urn(type_), type=type_, name="it", properties=properties, preview=preview), CONTEXT
+            rpc.CreateRequest(urn=urn(type_, place), type=type_, name=place, properties=properties, preview=preview),
+            CONTEXT,
         )
 
     def diff(self, type_: str, id_: str, old: dict[str, Any], new: dict[str, Any]) -> rpc.DiffResponse:
@@ -81,8 +88,8 @@ class Plugin:
         return world
 
 
-def urn(type_: str) -> str:
-    return f"urn:pulumi:test::holdfast::{type_}::it"
+def urn(type_: str, place: str = "it") -> str:
+    return f"urn:pulumi:test::holdfast::{type_}::{place}"
 
 
 @pytest.fixture
@@ -192,11 +199,20 @@ def test_the_platforms_refusals_reach_the_engine(plugin: Plugin) -> None:
     with pytest.raises(Refused, match="deletionProtection is true"):
         plugin.delete(SERVICE, id_)
     with pytest.raises(Refused, match="already exists"):
-        plugin.create(SERVICE, SERVICE_INPUTS)
+        plugin.create(SERVICE, SERVICE_INPUTS, place="elsewhere")
     with pytest.raises(Refused, match="is gone from the world"):
         plugin.update(SERVICE, "projects/other", SERVICE_INPUTS)
     with pytest.raises(Refused, match="does not answer this function"):
         plugin.provider.Invoke(rpc.InvokeRequest(tok="gcp:x/y:z"), CONTEXT)
+
+
+def test_what_a_killed_engine_had_created_is_taken_over_by_the_same_place_of_the_program(plugin: Plugin) -> None:
+    first = plugin.create(TOPIC, {"name": "jobs"})
+    again = plugin.create(TOPIC, {"name": "jobs", "labels": {"a": "1"}})
+
+    assert again.id == first.id
+    (topic,) = plugin.world.of_type(TOPIC)
+    assert topic.inputs["labels"] == {"a": "1"}
 
 
 def test_deleting_what_is_gone_succeeds(plugin: Plugin) -> None:
