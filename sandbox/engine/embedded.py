@@ -94,7 +94,7 @@ def _project_program() -> Callable[[], None]:
 def _run_program(program: Callable[[], None]) -> None:
     """Runs a program as the SDK's own language server does: an own loop, ended with everything it started."""
     with asyncio.Runner() as runner:
-        # One thread for the SDK's calls: registrations arrive one at a time, in the same order in every run.
+        # One thread for the SDK's calls: registrations arrive one at a time. Independent ones may still change places.
         runner.get_loop().set_default_executor(ThreadPoolExecutor(max_workers=1))
         # After a failed registration the SDK leaves the outputs that depended on it unread.
         runner.get_loop().set_exception_handler(lambda _, __: None)
