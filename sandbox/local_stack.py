@@ -17,7 +17,7 @@ from runtime.adapters.postgres_schema import create_schema, open_pool
 from runtime.contract.errors import HoldfastError
 from runtime.contract.names import GOOGLE_KEYS_URL, service_host
 from runtime.ports.clock import Clock
-from sandbox.cloud_run.factory import Surroundings, declared_indexes
+from sandbox.cloud_run.factory import PLATFORM, Surroundings, declared_indexes
 from sandbox.cloud_run.front import CloudRun, Options
 from sandbox.cloud_run.logs import LogSink
 from sandbox.engine.deployment import Deployment, Engine
@@ -39,7 +39,6 @@ U = TypeVar("U")
 
 STACK: Final = "local"
 KEYS_HOST: Final = GOOGLE_KEYS_URL.split("/")[2]
-PLATFORM_HOSTS: Final = "*.run.app"
 POOL_CONNECTIONS: Final = 2
 
 
@@ -209,7 +208,7 @@ class LocalStack:
         )
         self._open.push_async_callback(self.cloud_run.stop)
         await self.cloud_run.start()
-        self.hosts.add(PLATFORM_HOSTS, self.cloud_run.internal)
+        self.hosts.add(PLATFORM, self.cloud_run.internal)
         self.scheduler = Scheduler(world, self.identity, self.hosts, clock)
         ttl = TtlSweeper(world, documents, clock)
         self._open.push_async_callback(ttl.stop)
