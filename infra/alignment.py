@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
 
-from infra.sections import ApiPlan, WorkerPlan
+from infra.sections.api import ApiPlan
+from infra.sections.worker import WorkerPlan
 from runtime.contract import derivation
 from runtime.contract.alignment import Alignment
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Any, Final
 
@@ -13,8 +13,7 @@ from pydantic.fields import FieldInfo
 
 from infra.fields import explanation_of
 from infra.misalignment import Change, Misalignment, Setting
-from infra.sections import ApiPlan, WorkerPlan
-from infra.settings import BUILT, NAMESPACE, STACK, StackSettings
+from infra.settings import BUILT, NAMESPACE, SECTIONS, STACK, StackSettings
 from runtime.contract.settings.faults import Fault
 from runtime.contract.settings.parse import shown
 
@@ -22,7 +21,6 @@ Place = tuple[str, ...]
 """Full key, and the key inside its section."""
 
 _PLAIN_KEY: Final = re.compile(r"[A-Za-z0-9_.:-]{1,80}", re.ASCII)
-_SECTIONS: Final[Mapping[str, type[BaseModel]]] = {f"{NAMESPACE}worker": WorkerPlan, f"{NAMESPACE}api": ApiPlan}
 
 
 def refused(place: Place, value: Any) -> Fault:
@@ -42,7 +40,7 @@ def missing(place: Place) -> Fault:
 
 def unknown(place: Place, value: Any) -> Fault:
     """A key that is no setting."""
-    known = _fields(_SECTIONS[place[0]] if len(place) == 2 else StackSettings)
+    known = _fields(SECTIONS[place[0]] if len(place) == 2 else StackSettings)
     by_name = {key.rpartition(":")[2]: key for key in known}
     close = get_close_matches(place[-1].rpartition(":")[2], by_name, n=1)
     instead = f"use {_key((*place[:-1], by_name[close[0]]))}" if close else f"use one of {', '.join(sorted(known))}"
@@ -82,7 +80,7 @@ def misaligned(found: Misalignment) -> Fault:
 def place_of(setting: Setting) -> Place:
     """Where a setting of a section is in the stack file."""
     section, field = setting
-    model = _SECTIONS[f"{NAMESPACE}{section}"]
+    model = SECTIONS[f"{NAMESPACE}{section}"]
     return f"{NAMESPACE}{section}", _alias(field, model.model_fields[field])
 
 
@@ -92,7 +90,7 @@ def _change(change: Change) -> str:
 
 
 def _field(place: Place) -> FieldInfo:
-    model = _SECTIONS[place[0]] if len(place) == 2 else StackSettings
+    model = SECTIONS[place[0]] if len(place) == 2 else StackSettings
     return _fields(model)[place[-1]]
 
 

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Final
+from typing import Annotated, Final, get_args
 
 from pydantic import BeforeValidator, ConfigDict, Field
 
 from infra.fields import Explanation, Flag, explained, fitting, shaped
 from infra.naming import PREFIX_MAX, Names
-from infra.sections import ApiPlan, Section, WorkerPlan
+from infra.sections.api import ApiPlan
+from infra.sections.section import Section
+from infra.sections.worker import WorkerPlan
 from runtime.contract.settings import job_keys, rules
 from runtime.contract.settings.engines import DEFAULT_ENGINES, parse_engines
 from runtime.contract.settings.shared import DEFAULT_KEY_ID
@@ -135,5 +137,12 @@ class StackSettings(Section):
         return Names(prefix=self.name_prefix, project=self.project, number=self.project_number, region=self.region)
 
 
-STRUCTURED: Final = frozenset({f"{NAMESPACE}{name}" for name in ("workloads", "engines", "worker", "api")})
+SECTIONS: Final[Mapping[str, type[Section]]] = {
+    f"{NAMESPACE}{name}": section
+    for name, info in StackSettings.model_fields.items()
+    for section in (info.annotation, *get_args(info.annotation))
+    if isinstance(section, type) and issubclass(section, Section)
+}
+"""Full key of each section -> its model; a section that may be absent is `PLAN | None`."""
+STRUCTURED: Final = frozenset({f"{NAMESPACE}workloads", f"{NAMESPACE}engines", *SECTIONS})
 """Keys whose value is a structure; the engine hands it over as JSON text."""

@@ -11,8 +11,9 @@ from pydantic import BaseModel, ValidationError
 from infra import refusals
 from infra.alignment import Plans
 from infra.misalignment import misalignments
-from infra.sections import ApiPlan, WorkerPlan
-from infra.settings import BUILT, NAMESPACE, STACK, STRUCTURED, StackSettings
+from infra.sections.api import ApiPlan
+from infra.sections.worker import WorkerPlan
+from infra.settings import BUILT, NAMESPACE, SECTIONS, STACK, STRUCTURED, StackSettings
 from runtime.contract.settings.faults import Fault, SettingsError
 from runtime.contract.settings.words import Workload
 
@@ -68,7 +69,7 @@ def _validated(tree: Mapping[str, Any], faults: Faults) -> StackSettings | None:
         return StackSettings.model_validate(tree)
     except ValidationError as error:
         for found in error.errors(include_url=False):
-            place = tuple(str(part) for part in found["loc"][: 2 if found["loc"][0] in {_WORKER, _API} else 1])
+            place = tuple(str(part) for part in found["loc"][: 2 if found["loc"][0] in SECTIONS else 1])
             value = _at(tree, place)
             if found["type"] == "extra_forbidden":
                 faults.setdefault(place, refusals.unknown(place, value))

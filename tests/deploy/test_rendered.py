@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from infra.alignment import Plans, align
 from infra.misalignment import misalignments
 from infra.roles import worker_settings
-from infra.sections import ApiPlan, WorkerPlan
+from infra.sections.api import ApiPlan
+from infra.sections.worker import WorkerPlan
 from runtime.contract.alignment import Alignment
 from runtime.contract.settings.words import Workload
 from runtime.contract.settings.worker import WorkerSettings

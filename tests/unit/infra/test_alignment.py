@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from infra.alignment import Plans, align
 from infra.misalignment import Change, misalignments
-from infra.sections import ApiPlan, WorkerPlan
+from infra.sections.api import ApiPlan
+from infra.sections.worker import WorkerPlan
 from runtime.contract.timeouts import advise, check
 from tests.support.stacks import refused
 

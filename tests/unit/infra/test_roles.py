@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from infra.alignment import Plans, align
 from infra.misalignment import misalignments
 from infra.roles import api_settings, worker_settings
-from infra.sections import ApiPlan, WorkerPlan
+from infra.sections.api import ApiPlan
+from infra.sections.worker import WorkerPlan
 from infra.settings import StackSettings
 from runtime.contract.forbidden import Role, scan
 from runtime.contract.settings.api import ApiSettings

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.fields import explanation_of
-from infra.sections import ApiPlan, WorkerPlan
+from infra.sections.api import ApiPlan
+from infra.sections.worker import WorkerPlan
 from infra.values import load_settings
 from runtime.contract.settings.faults import SettingsError
 from runtime.contract.settings.words import LogLevel, PushAuth, Workload

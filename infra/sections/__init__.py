@@ -1,0 +1,1 @@
+"""The sections of a stack file, one module each."""

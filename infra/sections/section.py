@@ -1,0 +1,29 @@
+"""What every section of a stack file is, and the settings that several have."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Final
+
+from pydantic import BaseModel, ConfigDict
+
+from infra.fields import Explanation, shaped
+
+_CPU: Final = re.compile(r"[1-8]", re.ASCII)
+_MEMORY: Final = re.compile(r"[1-9][0-9]{0,4}[MG]i", re.ASCII)
+
+INSTANCES_DAMAGE: Final = "the region's quota is shared, and an unbounded service can spend it and the budget"
+SERVICE_DAMAGE: Final = "the platform would refuse the service"
+CPU_RULE: Final = Explanation("must be 1 to 8 whole CPUs", SERVICE_DAMAGE, '"1"')
+MEMORY_RULE: Final = Explanation("must be an amount like 512Mi or 2Gi", SERVICE_DAMAGE, "1Gi")
+
+Cpu = Annotated[str, shaped(_CPU)]
+"""Whole CPUs of an instance."""
+Memory = Annotated[str, shaped(_MEMORY)]
+"""Memory limit of an instance."""
+
+
+class Section(BaseModel):
+    """Frozen; a key that is not described is refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
