@@ -20,6 +20,7 @@ from runtime.contract.timeout_rules.service import RUN_MAX
 
 MESSAGE_RETENTION_MAX: Final = 31 * 86400
 """Pub/Sub: longest message retention of a topic, seconds."""
+_EXECUTOR_TIMEOUT_MAX: Final = "API_EXECUTOR_TIMEOUT_MAX_SECS"
 TOKEN_LIFE_MAX: Final = MESSAGE_RETENTION_MAX + limits.REQUEST_TIMEOUT_MAX + 300
 
 
@@ -48,7 +49,9 @@ class ApiSettings:
         store_retries: retries of one call to the store.
         run_lease: lease of a synchronous run, and the longest that a worker may ask for.
         job_token_life: from signing to expiry of a job's token.
-        run_timeout_max: longest `timeout` that a run may ask for.
+        run_timeout_max: longest `timeout` that a queued run may ask for.
+        executor_timeout_max: longest `timeout` that a run may ask for whose caller waits for it; not longer than the
+            executor's own.
         max_attempts: largest `max_attempts` that a run may ask for.
         max_queue_age: age at which a run that was never finished expires.
         run_retention: how long a run is kept after its last write.
@@ -77,6 +80,7 @@ class ApiSettings:
     run_lease: timedelta = timedelta(seconds=150)
     job_token_life: timedelta = timedelta(seconds=87300)
     run_timeout_max: timedelta = timedelta(seconds=540)
+    executor_timeout_max: timedelta = timedelta(seconds=3540)
     max_attempts: int = 3
     max_queue_age: timedelta = timedelta(seconds=86400)
     run_retention: timedelta = timedelta(seconds=604800)
@@ -130,6 +134,7 @@ class ApiSettings:
             run_lease=reader.seconds("API_RUN_LEASE_SECS", 15, 3600, 150),
             job_token_life=reader.seconds("API_JOB_TOKEN_LIFE_SECS", 600, TOKEN_LIFE_MAX, 87300),
             run_timeout_max=reader.seconds("API_RUN_TIMEOUT_MAX_SECS", 1, RUN_MAX, 540),
+            executor_timeout_max=reader.seconds(_EXECUTOR_TIMEOUT_MAX, 1, RUN_MAX, 3540),
             max_attempts=reader.number("API_MAX_ATTEMPTS", 1, 100, 3),
             max_queue_age=reader.seconds("API_MAX_QUEUE_AGE_SECS", 60, MESSAGE_RETENTION_MAX, 86400),
             run_retention=reader.seconds("API_RUN_RETENTION_SECS", 3600, 365 * 86400, 604800),
@@ -144,6 +149,7 @@ class ApiSettings:
             engines=read_engines(reader),
             log_level=shared.read_log_level(reader),
         )
+        _check_wait(reader, settings)
         reader.finish()
         return settings
 
@@ -170,6 +176,7 @@ class ApiSettings:
             "API_RUN_LEASE_SECS": in_seconds(self.run_lease),
             "API_JOB_TOKEN_LIFE_SECS": in_seconds(self.job_token_life),
             "API_RUN_TIMEOUT_MAX_SECS": in_seconds(self.run_timeout_max),
+            _EXECUTOR_TIMEOUT_MAX: in_seconds(self.executor_timeout_max),
             "API_MAX_ATTEMPTS": str(self.max_attempts),
             "API_MAX_QUEUE_AGE_SECS": in_seconds(self.max_queue_age),
             "API_RUN_RETENTION_SECS": in_seconds(self.run_retention),
@@ -180,6 +187,22 @@ class ApiSettings:
             "LOG_LEVEL": str(self.log_level),
         }
         return {name: value for name, value in env.items() if value}
+
+
+def _check_wait(env: EnvironmentReader, settings: ApiSettings) -> None:
+    """A caller who waits for the longest run learns how it ended before the API's own request is cut."""
+    if settings.execution_backend is not ExecutionBackend.HTTP:
+        return
+    latest = settings.request_timeout - timedelta(seconds=limits.SETTLE_BUDGET)
+    if settings.executor_timeout_max > latest and env.good(_EXECUTOR_TIMEOUT_MAX, "API_REQUEST_TIMEOUT_SECS"):
+        seconds = in_seconds(latest)
+        env.fault(
+            _EXECUTOR_TIMEOUT_MAX,
+            "executor_timeout_too_long",
+            f"{_EXECUTOR_TIMEOUT_MAX} is {in_seconds(settings.executor_timeout_max)}, but a run must end "
+            f"{limits.SETTLE_BUDGET} s before API_REQUEST_TIMEOUT_SECS, which is "
+            f"{in_seconds(settings.request_timeout)}; for example {_EXECUTOR_TIMEOUT_MAX}={seconds}",
+        )
 
 
 def _read_topic(env: EnvironmentReader, project_id: str) -> str:

@@ -40,6 +40,8 @@ HASH = "0123456789abcdef" * 4
         ("API_RUN_LEASE_SECS", "3601", "number_out_of_range"),
         ("API_JOB_TOKEN_LIFE_SECS", "1e5", "invalid_number"),
         ("API_RUN_TIMEOUT_MAX_SECS", "3571", "number_out_of_range"),
+        ("API_EXECUTOR_TIMEOUT_MAX_SECS", "0", "number_out_of_range"),
+        ("API_EXECUTOR_TIMEOUT_MAX_SECS", "3571", "number_out_of_range"),
         ("API_MAX_ATTEMPTS", "0", "number_out_of_range"),
         ("API_MAX_ATTEMPTS", "101", "number_out_of_range"),
         ("API_MAX_QUEUE_AGE_SECS", "59", "number_out_of_range"),
@@ -68,6 +70,7 @@ def test_defaults_are_those_of_the_design() -> None:
     assert settings.run_lease == timedelta(seconds=150)
     assert settings.job_token_life == timedelta(seconds=87300)
     assert settings.run_timeout_max == timedelta(seconds=540)
+    assert settings.executor_timeout_max == timedelta(seconds=3540)
     assert settings.max_queue_age == timedelta(days=1)
     assert settings.run_retention == timedelta(days=7)
     assert dict(settings.engines) == {"flow": ""}
@@ -78,6 +81,17 @@ def test_without_a_backend_no_executor_is_needed() -> None:
     settings = ApiSettings.from_env(api_env(EXECUTION_BACKEND=None, EXECUTOR_URL=None))
     assert settings.execution_backend is ExecutionBackend.NONE
     assert settings.executor_url is None
+
+
+def test_a_run_that_is_waited_for_ends_before_the_api_is_cut() -> None:
+    short = {"API_REQUEST_TIMEOUT_SECS": "600"}
+    (fault,) = faults(ApiSettings, api_env(**short))
+    assert fault.code == "executor_timeout_too_long"
+    assert fault.detail.endswith("API_EXECUTOR_TIMEOUT_MAX_SECS=570")
+    fitting = ApiSettings.from_env(api_env(**short, API_EXECUTOR_TIMEOUT_MAX_SECS="570"))
+    assert fitting.executor_timeout_max == timedelta(seconds=570)
+    alone = ApiSettings.from_env(api_env(**short, EXECUTION_BACKEND="none"))
+    assert alone.executor_timeout_max == timedelta(seconds=3540), "nobody waits where there is no executor"
 
 
 def test_callers_are_named_by_the_hash_of_their_key() -> None:

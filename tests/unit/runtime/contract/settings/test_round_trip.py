@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import string
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -21,6 +22,7 @@ from tests.support.job_keys import pair
 from tests.support.settings import ReadsEnvironment, api_env, executor_env, file_tracking_env, worker_env
 
 PAIR = pair()
+SETTLE = timedelta(seconds=30)
 
 words = st.text(string.ascii_lowercase + string.digits + "-", min_size=1, max_size=20).map(lambda text: f"x{text}x")
 project_ids = words.map(lambda word: f"proj-{word}"[:30])
@@ -109,7 +111,7 @@ _SQL = SqlSettings(
     server_ca="-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----",
 )  # fmt: skip
 
-api_settings = st.builds(
+given_api = st.builds(
     ApiSettings,
     project_id=st.just("p-test"),
     base_url=addresses,
@@ -126,6 +128,7 @@ api_settings = st.builds(
     run_lease=seconds(15, 3600),
     job_token_life=seconds(600, 2_000_000),
     run_timeout_max=seconds(1, 3570),
+    executor_timeout_max=seconds(1, 3570),
     max_attempts=st.integers(1, 100),
     max_queue_age=seconds(60, 2_678_400),
     run_retention=seconds(3600, 31_536_000),
@@ -133,6 +136,9 @@ api_settings = st.builds(
     engines=engine_maps,
     log_level=levels,
     **store,
+)
+api_settings = given_api.map(
+    lambda api: replace(api, executor_timeout_max=min(api.executor_timeout_max, api.request_timeout - SETTLE))
 )
 executor_settings = st.builds(
     ExecutorSettings,
