@@ -34,6 +34,10 @@ HEALTH_LIVE: Final = "/health/live"
 HEALTH_READY: Final = "/health/ready"
 METRICS: Final = "/metrics"
 
+DEAD_LETTERED: Final = "pubsub_message_dead_lettered"
+KEYS_NOT_REFRESHED: Final = "push_key_refresh_failed"
+"""Log events that alerts look for."""
+
 RUNS: Final = "runs"
 RUN_PAYLOADS: Final = "run_payloads"
 RUN_RESULTS: Final = "run_results"

@@ -15,6 +15,7 @@ from runtime.contract.settings.engines import DEFAULT_ENGINES, VARIABLE, read_en
 from runtime.contract.settings.parse import EnvironmentReader
 from runtime.contract.settings.render import in_seconds
 from runtime.contract.settings.store import StoreSettings, read_store, render_store
+from runtime.contract.settings.tracing import NO_TRACES, TracingSettings, read_tracing, render_tracing
 from runtime.contract.settings.words import ExecutionBackend, ExecutorAuth, LogLevel, StateBackend
 from runtime.contract.timeout_rules.service import RUN_MAX
 
@@ -57,6 +58,7 @@ class ApiSettings:
         run_retention: how long a run is kept after its last write.
         key_hashes: name of an API key -> SHA-256 of the key's secret part, lower case hexadecimal; may be empty.
         engines: engine name -> `module.path:function`, or "" for the built-in flow engine.
+        tracing: where spans go.
         log_level: least severe line that is written.
     """
 
@@ -86,6 +88,7 @@ class ApiSettings:
     run_retention: timedelta = timedelta(seconds=604800)
     key_hashes: Mapping[str, str] = field(default_factory=lambda: NO_KEYS, repr=False)
     engines: Mapping[str, str] = field(default_factory=lambda: DEFAULT_ENGINES)
+    tracing: TracingSettings = NO_TRACES
     log_level: LogLevel = LogLevel.INFO
 
     def validated(self) -> Self:
@@ -147,6 +150,7 @@ class ApiSettings:
             ),
             key_hashes=read_key_hashes(reader),
             engines=read_engines(reader),
+            tracing=read_tracing(reader, project_id),
             log_level=shared.read_log_level(reader),
         )
         _check_wait(reader, settings)
@@ -184,6 +188,7 @@ class ApiSettings:
             "API_DEAD_LETTER_SERVICE_ACCOUNT": self.dead_letter_service_account,
             "API_KEY_HASHES": render_key_hashes(self.key_hashes),
             VARIABLE: render_engines(self.engines),
+            **render_tracing(self.tracing),
             "LOG_LEVEL": str(self.log_level),
         }
         return {name: value for name, value in env.items() if value}

@@ -13,6 +13,7 @@ from runtime.contract.settings.callbacks import CallbackSettings, read_callbacks
 from runtime.contract.settings.engines import DEFAULT_ENGINES, VARIABLE, read_engines, render_engines
 from runtime.contract.settings.parse import EnvironmentReader
 from runtime.contract.settings.render import in_seconds
+from runtime.contract.settings.tracing import NO_TRACES, TracingSettings, read_tracing, render_tracing
 from runtime.contract.settings.words import LogLevel
 from runtime.contract.timeout_rules.service import RUN_MAX
 
@@ -35,6 +36,7 @@ class ExecutorSettings:
         callback_timeout: limit of one callback request.
         callback_retries: tries after the first; 0: none.
         project_id: for the trace links of log lines; None leaves them out.
+        tracing: where spans go.
         log_level: least severe line that is written.
     """
 
@@ -48,6 +50,7 @@ class ExecutorSettings:
     callback_timeout: timedelta = timedelta(seconds=5)
     callback_retries: int = 3
     project_id: str | None = None
+    tracing: TracingSettings = NO_TRACES
     log_level: LogLevel = LogLevel.INFO
 
     def validated(self) -> Self:
@@ -68,6 +71,7 @@ class ExecutorSettings:
         reader = EnvironmentReader(env)
         reader.extend(scan(env, Role.EXECUTOR))
         _check_mode(reader)
+        project_id = _read_project(reader)
         settings = cls(
             port=shared.read_port(reader),
             backend_pub=shared.read_public_key(reader, required=True),
@@ -75,7 +79,8 @@ class ExecutorSettings:
             **read_callbacks(reader),
             run_timeout=reader.seconds("EXECUTOR_TIMEOUT_SECS", 1, RUN_MAX, DEFAULT_RUN_TIMEOUT),
             engines=read_engines(reader),
-            project_id=_read_project(reader),
+            project_id=project_id,
+            tracing=read_tracing(reader, project_id),
             log_level=shared.read_log_level(reader),
         )
         reader.finish()
@@ -99,6 +104,7 @@ class ExecutorSettings:
             "EXECUTOR_TIMEOUT_SECS": in_seconds(self.run_timeout),
             VARIABLE: render_engines(self.engines),
             "GCP_PROJECT_ID": self.project_id,
+            **render_tracing(self.tracing),
             "LOG_LEVEL": str(self.log_level),
         }
         return {name: value for name, value in env.items() if value is not None}

@@ -16,6 +16,7 @@ from runtime.contract.settings.engines import DEFAULT_ENGINES, VARIABLE, read_en
 from runtime.contract.settings.parse import EnvironmentReader
 from runtime.contract.settings.render import in_seconds, whole_seconds
 from runtime.contract.settings.store import StoreSettings, read_collection, read_store, render_store
+from runtime.contract.settings.tracing import NO_TRACES, TracingSettings, read_tracing, render_tracing
 from runtime.contract.settings.words import LogLevel, PushAuth, Workload
 from runtime.contract.settings.worker_push import read_push
 from runtime.contract.settings.worker_sql import SqlSettings, read_sql, render_sql
@@ -59,6 +60,7 @@ class WorkerSettings:
         batch_size: most events in a batch, 1 to 1000.
         callback_timeout: limit of one callback request.
         callback_retries: tries after the first; 0: none.
+        tracing: where spans go.
         log_level: least severe line that is written.
     """
 
@@ -94,6 +96,7 @@ class WorkerSettings:
     batch_size: int = 100
     callback_timeout: timedelta = timedelta(seconds=5)
     callback_retries: int = 3
+    tracing: TracingSettings = NO_TRACES
     log_level: LogLevel = LogLevel.INFO
 
     @property
@@ -173,6 +176,7 @@ class WorkerSettings:
             api_base_url=shared.read_address(reader, "API_BASE_URL", "invalid_base_url", required=executes) or "",
             engines=read_engines(reader),
             **read_callbacks(reader),
+            tracing=read_tracing(reader, project_id),
             log_level=shared.read_log_level(reader),
         )
         reader.finish()
@@ -219,6 +223,7 @@ class WorkerSettings:
                     callback_retries=self.callback_retries,
                 )
             ),
+            **render_tracing(self.tracing),
             "LOG_LEVEL": str(self.log_level),
         }
         return {name: value for name, value in env.items() if value}

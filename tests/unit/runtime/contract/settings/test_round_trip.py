@@ -15,6 +15,7 @@ from runtime.contract.derivation import GivenTimeouts, derive
 from runtime.contract.settings.api import ApiSettings
 from runtime.contract.settings.executor import ExecutorSettings
 from runtime.contract.settings.faults import SettingsError
+from runtime.contract.settings.tracing import NO_TRACES, TracingSettings
 from runtime.contract.settings.words import ExecutionBackend, LogLevel, PushAuth, Workload
 from runtime.contract.settings.worker import WorkerSettings
 from runtime.contract.settings.worker_sql import SqlSettings
@@ -55,6 +56,13 @@ store: dict[str, st.SearchStrategy[Any]] = {
     "collection_prefix": st.sampled_from(["", "blue-", "__", "a.b"]),
     "store_retries": st.integers(0, 20),
 }
+
+tracings = st.just(NO_TRACES) | st.builds(
+    TracingSettings,
+    endpoint=words.map(lambda word: f"https://{word}.example:4317"),
+    timeout=milliseconds(1, 60_000),
+    required=st.booleans(),
+)
 
 
 @st.composite
@@ -100,6 +108,7 @@ def worker_settings(draw: st.DrawFn) -> WorkerSettings:
         backend_kid=draw(words),
         api_base_url=draw(addresses),
         engines=draw(engine_maps),
+        tracing=draw(tracings),
         log_level=draw(levels),
         **draw(st.fixed_dictionaries(store)),
         **draw(st.fixed_dictionaries(callbacks)),
@@ -134,13 +143,14 @@ given_api = st.builds(
     run_retention=seconds(3600, 31_536_000),
     key_hashes=hashes,
     engines=engine_maps,
+    tracing=tracings,
     log_level=levels,
     **store,
 )
 api_settings = given_api.map(
     lambda api: replace(api, executor_timeout_max=min(api.executor_timeout_max, api.request_timeout - SETTLE))
 )
-executor_settings = st.builds(
+given_executor = st.builds(
     ExecutorSettings,
     backend_pub=st.just(PAIR.public),
     backend_kid=words,
@@ -148,8 +158,12 @@ executor_settings = st.builds(
     run_timeout=seconds(1, 3570),
     engines=engine_maps,
     project_id=st.none() | project_ids,
+    tracing=tracings,
     log_level=levels,
     **callbacks,
+)
+executor_settings = given_executor.map(
+    lambda executor: replace(executor, tracing=NO_TRACES) if executor.project_id is None else executor
 )
 
 
