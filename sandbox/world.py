@@ -24,6 +24,10 @@ FIELD: Final = "gcp:firestore/field:Field"
 INDEX: Final = "gcp:firestore/index:Index"
 SECRET: Final = "gcp:secretmanager/secret:Secret"
 SECRET_VERSION: Final = "gcp:secretmanager/secretVersion:SecretVersion"
+NETWORK: Final = "gcp:compute/network:Network"
+SUBNET: Final = "gcp:compute/subnetwork:Subnetwork"
+DNS_ZONE: Final = "gcp:dns/managedZone:ManagedZone"
+DNS_RECORD: Final = "gcp:dns/recordSet:RecordSet"
 
 
 class Kind(StrEnum):

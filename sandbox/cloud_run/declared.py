@@ -11,6 +11,7 @@ from typing import Any, Final
 from runtime.contract.errors import HoldfastError
 from runtime.contract.limits import REQUEST_TIMEOUT_DEFAULT
 from runtime.contract.names import service_host, service_url
+from sandbox.cloud_run.egress import reaches_services
 from sandbox.cloud_run.probe_settings import ProbeSettings, startup_default
 from sandbox.provider.limits import at, seconds_of
 from sandbox.world import Resource, World
@@ -123,7 +124,7 @@ def declared_service(resource: Resource, world: World) -> DeclaredService:
         ),
         max_instances=int(scaling.get("maxInstanceCount") or _INSTANCES_MAX),
         account=str(account),
-        covered=_covered(template.get("vpcAccess"), world),
+        covered=reaches_services(template.get("vpcAccess") or {}, world),
         role=_role(name, container),
         variables=tuple(_variable(row) for row in container.get("envs") or ()),
         port=port,
@@ -155,17 +156,4 @@ def _variable(row: Mapping[str, Any]) -> Variable:
         return Variable(str(row["name"]), str(row.get("value") or ""))
     return Variable(
         str(row["name"]), secret=str(reference["secret"]), version=str(reference.get("version") or "latest")
-    )
-
-
-def _covered(vpc: Mapping[str, Any] | None, world: World) -> bool:
-    """Whether calls to `run.app` leave through the VPC: all traffic does, or the VPC gives it a private address."""
-    if not vpc:
-        return False
-    if vpc.get("egress") == "ALL_TRAFFIC":
-        return True
-    zones = world.of_type("gcp:dns/managedZone:ManagedZone")
-    return any(
-        zone.inputs.get("visibility") == "private" and str(zone.inputs.get("dnsName")).strip(".") == "run.app"
-        for zone in zones
     )

@@ -48,7 +48,11 @@ async def test_an_instance_is_told_its_account_its_neighbours_and_its_rights() -
 
 @pytest.mark.parametrize(
     ("vpc", "entrance"),
-    [(None, "external"), ({"egress": "PRIVATE_RANGES_ONLY"}, "external"), ({"egress": "ALL_TRAFFIC"}, "internal")],
+    [
+        (None, "external"),
+        ({"egress": "PRIVATE_RANGES_ONLY", "connector": "c"}, "external"),
+        ({"egress": "ALL_TRAFFIC", "connector": "c"}, "internal"),
+    ],
 )
 async def test_calls_between_services_are_internal_only_through_a_vpc_that_covers_them(
     vpc: dict[str, str] | None, entrance: str

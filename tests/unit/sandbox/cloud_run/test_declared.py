@@ -8,8 +8,6 @@ from sandbox.cloud_run.declared import DeclaredService, Ingress, ServiceMisdecla
 from sandbox.world import Resource
 from tests.support.cloud_run import NUMBER, account, host, new_world, service
 
-ZONE = "gcp:dns/managedZone:ManagedZone"
-
 
 def declared(resource: Resource, *others: Resource) -> DeclaredService:
     world = new_world()
@@ -96,25 +94,6 @@ def test_variables_are_values_or_versions_of_secrets_in_order() -> None:
         Variable("B", secret="key", version="3"),
         Variable("C", secret="other", version="latest"),
     )
-
-
-@pytest.mark.parametrize(
-    ("vpc", "zone", "covered"),
-    [
-        (None, "run.app.", False),
-        ({"egress": "ALL_TRAFFIC"}, None, True),
-        ({"egress": "PRIVATE_RANGES_ONLY"}, None, False),
-        ({"egress": "PRIVATE_RANGES_ONLY"}, "run.app.", True),
-        ({"egress": "PRIVATE_RANGES_ONLY"}, "example.org.", False),
-        ({}, "run.app.", False),
-    ],
-)
-def test_a_vpc_covers_services_when_all_traffic_or_their_private_address_goes_through_it(
-    vpc: dict[str, str] | None, zone: str | None, *, covered: bool
-) -> None:
-    private = {"dnsName": zone, "visibility": "private"}
-    zones = [] if zone is None else [Resource(ZONE, "z", "urn", private, {})]
-    assert declared(service("api", template={"vpcAccess": vpc}), *zones).covered is covered
 
 
 def test_a_probe_of_a_container_keeps_its_path_window_and_headers() -> None:

@@ -11,7 +11,20 @@ from sandbox.provider import provider
 from sandbox.provider.behaviour import Surroundings
 from sandbox.provider.faults import ProviderRefused
 from sandbox.provider.fingerprint import fingerprint, recognises
-from sandbox.world import ACCOUNT, DATABASE, FIELD, SECRET, SECRET_VERSION, SERVICE, SUBSCRIPTION, TOPIC, World
+from sandbox.world import (
+    ACCOUNT,
+    DATABASE,
+    DNS_RECORD,
+    DNS_ZONE,
+    FIELD,
+    SECRET,
+    SECRET_VERSION,
+    SERVICE,
+    SUBNET,
+    SUBSCRIPTION,
+    TOPIC,
+    World,
+)
 from tests.support.provider import (
     PROJECT,
     SERVICE_INPUTS,
@@ -84,6 +97,22 @@ def test_full_names_find_what_was_declared(tmp_path: Path) -> None:
             "template.containers[0].envs.KEY: secret key does not exist",
         ),
         (FIELD, {"collection": "runs", "field": "at", "database": "state"}, "database: database state does not exist"),
+        (SUBNET, {"name": "sub", "network": "gone", "ipCidrRange": "10.0.0.0/20"}, "network gone does not exist"),
+        (
+            DNS_ZONE,
+            {
+                "name": "zone",
+                "dnsName": "run.app.",
+                "visibility": "private",
+                "privateVisibilityConfig": {"networks": [{"networkUrl": "gone"}]},
+            },
+            "privateVisibilityConfig.networks[0]: network gone does not exist",
+        ),
+        (
+            DNS_RECORD,
+            {"name": "run.app.", "type": "A", "managedZone": "gone", "rrdatas": ["199.36.153.8"]},
+            "managedZone: zone gone does not exist",
+        ),
         (
             "gcp:pubsub/topicIAMMember:TopicIAMMember",
             {
@@ -215,7 +244,6 @@ def test_functions_answer_for_this_project_only(tmp_path: Path) -> None:
         provider.invoke(world, "gcp:dns/getKeys:getKeys", {})
 
 
-@pytest.mark.filterwarnings("ignore:gcp[.].* has been deprecated:DeprecationWarning")  # the SDK's, at import
 def test_a_type_that_no_service_acts_on_is_recorded_all_the_same(tmp_path: Path) -> None:
     world = new_world(tmp_path)
     inputs = {"displayName": "x", "type": "email"}

@@ -9,11 +9,15 @@ import pytest
 from sandbox.world import (
     ACCOUNT,
     DATABASE,
+    DNS_RECORD,
+    DNS_ZONE,
     INDEX,
+    NETWORK,
     SCHEDULER_JOB,
     SECRET,
     SECRET_VERSION,
     SERVICE,
+    SUBNET,
     SUBSCRIPTION,
     TOPIC,
 )
@@ -193,3 +197,28 @@ def test_checking_twice_changes_nothing() -> None:
     assert checked(SERVICE, once) == once
     once = checked(SUBSCRIPTION, SUBSCRIPTION_INPUTS)
     assert checked(SUBSCRIPTION, once) == once
+
+
+ZONE = {"name": "z", "dnsName": "run.app.", "visibility": "private"}
+RECORD = {"name": "*.run.app.", "type": "A", "managedZone": "z", "ttl": 300, "rrdatas": ["199.36.153.8"]}
+
+
+@pytest.mark.parametrize(
+    ("type_", "inputs", "failure"),
+    [
+        (NETWORK, {"name": "Net"}, "name: 'Net' is refused"),
+        (SUBNET, {"network": "n", "ipCidrRange": "10.0.0.1/20"}, "it must be the first address of a range"),
+        (SUBNET, {"network": "n", "ipCidrRange": "10.0.0.0/30"}, "its length must be 8 to 29"),
+        (DNS_ZONE, {**ZONE, "dnsName": "run.app"}, "it must be a domain with a dot at its end"),
+        (DNS_ZONE, {**ZONE, "visibility": "hidden"}, "it must be one of public, private"),
+        (DNS_ZONE, {**ZONE, "visibility": None, "privateVisibilityConfig": {"networks": []}}, "a private zone only"),
+        (DNS_RECORD, {**RECORD, "name": "run.app"}, "it must be a domain with a dot at its end"),
+        (DNS_RECORD, {**RECORD, "rrdatas": []}, "rrdatas: is empty"),
+        (DNS_RECORD, {**RECORD, "rrdatas": ["run.app."]}, "it must be an IPv4 address"),
+        (DNS_RECORD, {**RECORD, "type": "CNAME", "rrdatas": ["a.", "b."]}, "a CNAME has one"),
+        (DNS_RECORD, {**RECORD, "ttl": -1}, "ttl: -1 is refused"),
+    ],
+)
+def test_a_network_or_a_zone_that_google_refuses(type_: str, inputs: dict[str, Any], failure: str) -> None:
+    (found,) = failures(type_, {name: value for name, value in inputs.items() if value is not None})
+    assert failure in found

@@ -112,7 +112,6 @@ def _walk(kind: object, seen: set[type], where: str) -> None:
             raise AssertionError(f"{where} has no known type")
 
 
-@pytest.mark.filterwarnings("ignore:gcp[.].* has been deprecated:DeprecationWarning")  # the SDK's, at import
 def test_every_kind_of_grant_that_the_world_reads_is_in_the_sdk() -> None:
     for token, (_, target) in MEMBER_TYPES.items():
         assert {target, "role", "member"} <= fields_of(arguments_of(token)).types.keys()
