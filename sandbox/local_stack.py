@@ -59,6 +59,7 @@ class LocalOptions:
         changes: stack values to change, by full key; a mapping is merged into the structure of its key.
         engine: what runs the program.
         mutate: for tests: changes or drops registrations of the program; the embedded engine only.
+        with_policies: for tests: False brings up what the policy pack refuses.
         sink: gets every line that a service writes; None means the log.
         idle_after: seconds without a request after which an instance goes.
     """
@@ -69,6 +70,7 @@ class LocalOptions:
     changes: Mapping[str, Any] = field(default_factory=dict)
     engine: Engine = Engine.EMBEDDED
     mutate: Mutate = unchanged
+    with_policies: bool = True
     sink: LogSink | None = None
     idle_after: float = 900
 
@@ -161,6 +163,7 @@ class LocalStack:
             stack=STACK,
             world_dir=self._options.state_dir,
             mutate=self._options.mutate,
+            with_policies=self._options.with_policies,
         )
 
     def _real_engine(self, config: Mapping[str, str], secrets: Mapping[str, str]) -> PulumiEngine:
@@ -174,7 +177,7 @@ class LocalStack:
             stack=STACK,
             config=config,
             secrets=secrets,
-            policy_packs=policy_packs(self._project_dir),
+            policy_packs=policy_packs(self._project_dir) if self._options.with_policies else (),
         )
 
     async def _open_documents(self) -> PostgresDocuments:

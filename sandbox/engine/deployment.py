@@ -35,7 +35,7 @@ class Deployment:
         deleted: URNs in the order of deletion, dependents first.
         unchanged: URNs of the rest.
         registrations: what the program registered, components too, in order; without what `mutate` dropped.
-        warnings: what the program warned of.
+        warnings: what the program warned of, and what rules of the policy pack advise.
     """
 
     outputs: Mapping[str, Any] = field(repr=False)

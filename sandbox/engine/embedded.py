@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from pulumi.runtime.settings import Settings, configure
 
 from sandbox.engine.changes import Changes
 from sandbox.engine.deployment import Deployment, DeploymentFailed
+from sandbox.engine.judgement import violations
 from sandbox.engine.monitor import EmbeddedLog, EmbeddedMonitor
 from sandbox.engine.registration import Mutate, unchanged
 from sandbox.engine.sdk_lock import ONE_AT_A_TIME
@@ -29,6 +30,7 @@ def realise(
     program: Callable[[], None] | None = None,
     mutate: Mutate = unchanged,
     before: World | None = None,
+    with_policies: bool = True,
 ) -> Deployment:
     """Runs the program once and brings the world to what it declares.
 
@@ -43,6 +45,7 @@ def realise(
         program: what to run; None runs the project's own, the same that `pulumi up` runs.
         mutate: for tests: changes or drops registrations.
         before: the last run's world where the caller still has it; None loads it from `world_dir`.
+        with_policies: for tests: False leaves the policy pack out.
 
     Raises:
         DeploymentFailed: with a line for each fault; the world, in memory and on disk, is as it was.
@@ -64,10 +67,13 @@ def realise(
         error = thread.submit(run).exception()
     if error is not None or monitor.faults or log.errors:
         raise DeploymentFailed(_fault_lines(error, monitor, log)) from error
-    return _finished(changes, monitor, log)
+    found = violations(monitor.registrations) if with_policies else []
+    if refused := [str(one) for one in found if one.mandatory]:
+        raise DeploymentFailed(refused)
+    return _finished(changes, monitor, [*log.warnings, *map(str, found)])
 
 
-def _finished(changes: Changes, monitor: EmbeddedMonitor, log: EmbeddedLog) -> Deployment:
+def _finished(changes: Changes, monitor: EmbeddedMonitor, warnings: Sequence[str]) -> Deployment:
     """Deletes what is left over, and saves."""
     deleted = tuple(resource.urn for resource in changes.leftovers())
     changes.now.save()
@@ -81,7 +87,7 @@ def _finished(changes: Changes, monitor: EmbeddedMonitor, log: EmbeddedLog) -> D
         deleted=deleted,
         unchanged=tuple(changes.unchanged),
         registrations=tuple(monitor.registrations),
-        warnings=tuple(log.warnings),
+        warnings=tuple(warnings),
     )
 
 

@@ -9,6 +9,8 @@ from typing import Final
 
 from pulumi.automation.events import DiagnosticEvent, EngineEvent, PolicyEvent
 
+from sandbox.engine.violation import Violation, named, type_of
+
 _COLOUR: Final = re.compile(r"<\{%[^%]*%\}>")
 _AGAIN: Final = "an unhandled error occurred: "
 """Before a program's own error when the engine repeats it."""
@@ -34,27 +36,6 @@ class Step:
     operation: str
     urn: str
     changed: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Violation:
-    """One finding of a policy pack.
-
-    Attributes:
-        policy: its name.
-        urn: the resource; "" for the stack.
-        message: what is wrong.
-        mandatory: whether it ends the run.
-    """
-
-    policy: str
-    urn: str
-    message: str
-    mandatory: bool
-
-    def __str__(self) -> str:
-        where = f"{_named(self.urn)}: " if self.urn else ""
-        return f"{where}{self.message} [policy {self.policy}]"
 
 
 @dataclass(slots=True)
@@ -92,15 +73,18 @@ class EngineEvents:
         if into is None:
             return
         for line in _message(event.message).splitlines():
-            text = f"{_named(event.urn)}: {line}" if event.urn and "::gcp:" in f"::{_type(event.urn)}" else line
+            text = f"{named(event.urn)}: {line}" if event.urn and "::gcp:" in f"::{type_of(event.urn)}" else line
             if line.strip() and text not in into:
                 into.append(text)
 
     def _policy(self, event: PolicyEvent) -> None:
+        message = " ".join(_COLOUR.sub("", event.message).split())
+        # The engine puts a rule's description first; a rule of the project says everything after its own id.
+        own = message.find(f"{event.policy_name}: ")
         violation = Violation(
             policy=event.policy_name,
             urn=event.resource_urn or "",
-            message=" ".join(_COLOUR.sub("", event.message).split()),
+            message=message[max(own, 0) :],
             mandatory=event.enforcement_level == _MANDATORY,
         )
         if violation not in self.violations:
@@ -113,11 +97,3 @@ def _message(text: str) -> str:
     if check is None:
         return message
     return f"{check['path']}: {check['reason']}" if check["path"] else check["reason"]
-
-
-def _type(urn: str) -> str:
-    return urn.split("::")[2].rpartition("$")[2]
-
-
-def _named(urn: str) -> str:
-    return f"{urn.rpartition('::')[2]} ({_type(urn)})"

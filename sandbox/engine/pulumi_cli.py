@@ -15,10 +15,11 @@ from pulumi import automation as auto
 
 from sandbox.engine.cli.binary import find_pulumi
 from sandbox.engine.deployment import Deployment, DeploymentFailed
-from sandbox.engine.engine_events import EngineEvents, Step, Violation
+from sandbox.engine.engine_events import EngineEvents, Step
 from sandbox.engine.engine_state import EngineState
 from sandbox.engine.pulumi_home import PulumiHome
 from sandbox.engine.sdk_lock import ONE_AT_A_TIME
+from sandbox.engine.violation import Violation
 from sandbox.world import World
 
 _CONFIG_SECONDS: Final = 30
@@ -112,7 +113,7 @@ class PulumiEngine:
             deleted=events.urns(_DELETED),
             unchanged=events.urns(_UNCHANGED),
             registrations=state.registrations(),
-            warnings=tuple(events.warnings),
+            warnings=(*events.warnings, *map(str, events.violations)),
         )
 
     def refresh(self) -> Plan:

@@ -123,6 +123,7 @@ async def local_stack(
     mutate: Mutate = unchanged,
     *,
     engine: Engine = Engine.EMBEDDED,
+    with_policies: bool = True,
 ) -> AsyncIterator[RunningStack]:
     """Runs a stack for as long as the block lasts."""
     logs = Logs()
@@ -132,6 +133,7 @@ async def local_stack(
         changes=QUICK if changes is None else changes,
         engine=engine,
         mutate=mutate,
+        with_policies=with_policies,
         sink=logs,
     )
     async with LocalStack(options) as stack:

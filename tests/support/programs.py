@@ -35,6 +35,7 @@ def run(
         program=program,
         mutate=mutate,
         before=before,
+        with_policies=False,
     )
 
 

@@ -58,11 +58,20 @@ def refused(**changes: Any) -> list[str]:
     return list(caught.value.lines)
 
 
-def realised(world_dir: Path, mutate: Mutate | None = None, *, stack: str = "test", **changes: Any) -> Deployment:
+def realised(
+    world_dir: Path, mutate: Mutate | None = None, *, stack: str = "test", with_policies: bool = True, **changes: Any
+) -> Deployment:
     """The real program, run in process on these values."""
     from sandbox.engine.embedded import realise
     from sandbox.engine.registration import unchanged
 
     values = stack_values(**changes)
     secrets = {SIGNING_KEY: values.pop(SIGNING_KEY)}
-    return realise(values, secrets, stack=stack, world_dir=world_dir, mutate=mutate or unchanged)
+    return realise(
+        values,
+        secrets,
+        stack=stack,
+        world_dir=world_dir,
+        mutate=mutate or unchanged,
+        with_policies=with_policies,
+    )

@@ -62,7 +62,7 @@ async def test_without_a_grant_of_the_push_nothing_is_delivered_and_with_it_noth
     grant: str, named: str, tmp_path: Path
 ) -> None:
     with capture_logs() as logs:
-        async with local_stack(tmp_path, PATIENT, without(grant)) as running:
+        async with local_stack(tmp_path, PATIENT, without(grant), with_policies=False) as running:
             await running.submit(run_id="waits")
             await _until(lambda: _named(logs, named))
             assert (await running.run("waits"))["state"] == "dispatching"
@@ -76,7 +76,7 @@ async def test_without_the_grant_of_their_push_dead_letters_are_kept_and_with_it
     named = f"roles/iam.serviceAccountTokenCreator on service account holdfast-dead-letters@{ACCOUNTS} for {AGENT}"
     pushed = "projects/holdfast-local/subscriptions/holdfast-execution-dead-letters-push"
     with capture_logs() as logs:
-        async with local_stack(tmp_path, mutate=without("dead-letters-agent-signs")) as running:
+        async with local_stack(tmp_path, mutate=without("dead-letters-agent-signs"), with_policies=False) as running:
             await _publish_unreadable(running)
             await _until(lambda: _named(logs, named), seconds=60)
             counts = running.stack.pubsub.counts()[pushed]
@@ -91,7 +91,7 @@ async def test_without_the_right_to_publish_a_run_is_accepted_and_kept_and_the_a
 ) -> None:
     named = f"roles/pubsub.publisher on topic holdfast-execution-jobs for serviceAccount:holdfast-api@{ACCOUNTS}"
     with capture_logs():
-        async with local_stack(tmp_path, mutate=without("api-publishes-execution")) as running:
+        async with local_stack(tmp_path, mutate=without("api-publishes-execution"), with_policies=False) as running:
             await running.submit(run_id="kept")
             await _until(lambda: named in _written(running.logs.lines))
             assert (await running.run("kept"))["state"] == "queued"
@@ -112,7 +112,7 @@ async def test_a_service_without_a_grant_that_its_start_needs_does_not_start_and
     grant: str, service: str, named: str, tmp_path: Path
 ) -> None:
     with capture_logs(), pytest.raises(LocalStackFailed) as failed:
-        async with local_stack(tmp_path, mutate=without(grant)):
+        async with local_stack(tmp_path, mutate=without(grant), with_policies=False):
             pass
     assert service in str(failed.value)
     assert named in str(failed.value)
@@ -120,7 +120,7 @@ async def test_a_service_without_a_grant_that_its_start_needs_does_not_start_and
 
 async def test_without_the_state_grant_the_api_answers_that_its_store_refuses(tmp_path: Path) -> None:
     with capture_logs():
-        async with local_stack(tmp_path, mutate=without("api-uses-state")) as running:
+        async with local_stack(tmp_path, mutate=without("api-uses-state"), with_policies=False) as running:
             body = {"engine": "word-count", "input": {"text": "a"}}
             async with running.session.post("/v1/runs", json=body) as response:
                 assert response.status == 503
@@ -155,7 +155,7 @@ async def test_an_unreadable_message_ends_in_the_dead_letter_topic(tmp_path: Pat
 )
 async def test_without_a_grant_of_the_dead_letters_nothing_is_forwarded(grant: str, named: str, tmp_path: Path) -> None:
     with capture_logs() as logs:
-        async with local_stack(tmp_path, mutate=without(grant)) as running:
+        async with local_stack(tmp_path, mutate=without(grant), with_policies=False) as running:
             await _publish_unreadable(running)
             await _until(lambda: _named(logs, named), seconds=60)
             letters = str(running.stack.deployment.outputs["execution_dead_letter_subscription"])

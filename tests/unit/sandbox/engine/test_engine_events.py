@@ -54,6 +54,8 @@ def test_a_policys_finding_names_its_resource_and_itself() -> None:
 
     assert str(violation) == f"jobs ({TOPIC}): too long [policy T06]"
     assert violation.mandatory
+    described = {**finding, "message": "Deadlines cover requests.\nT06: too short. Raise it."}
+    assert str(told(policyEvent=described).violations[0]) == f"jobs ({TOPIC}): T06: too short. Raise it."
     assert not told(policyEvent={**finding, "enforcementLevel": "advisory"}).violations[0].mandatory
 
 
