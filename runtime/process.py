@@ -44,7 +44,7 @@ def run_role(role: str, environ: Mapping[str, str], connect: Connect, listener: 
         settings = read_settings(name, environ)
     except SettingsError as error:
         return _refuse(error.lines)
-    logs.configure(name, log_level(settings))
+    logs.configure(name, log_level(settings), project_id=settings.project_id)
     try:
         uvloop.run(_serve(settings, environ.get("K_REVISION", "local"), connect, listener))
     except HoldfastError as error:

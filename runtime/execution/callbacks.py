@@ -27,6 +27,7 @@ from runtime.execution.callback_messages import (
 from runtime.execution.meters import Meters
 from runtime.execution.values import one_line
 from runtime.ports.clock import Clock
+from runtime.ports.tracing import carried
 
 ANSWER_BYTES: Final = 64 * 1024
 """Largest answer that is read; a longer one is no answer of the API."""
@@ -169,7 +170,11 @@ class ExecutionCallbacks:
         timeout = aiohttp.ClientTimeout(total=seconds, connect=min(seconds, CONNECT_SECONDS))
         try:
             async with self._session.post(
-                self._base + path, data=body, headers=self._headers, timeout=timeout, allow_redirects=False
+                self._base + path,
+                data=body,
+                headers={**self._headers, **carried()},
+                timeout=timeout,
+                allow_redirects=False,
             ) as response:
                 data = await _bounded(response.content)
                 status, headers = response.status, response.headers

@@ -17,6 +17,7 @@ from runtime.executor.routes import ExecuteRoutes
 from runtime.executor.runs import Runs
 from runtime.http.problem import Handler, Problem, problem_of_http
 from runtime.observability.metrics import count_requests
+from runtime.observability.request_span import trace_requests
 from runtime.server import add_health_routes
 
 DEPS: Final = web.AppKey("deps", ExecutorDeps)
@@ -30,7 +31,10 @@ def create_app(deps: ExecutorDeps) -> web.Application:
 
     Its clean-up ends what still runs, then the engines.
     """
-    app = web.Application(middlewares=[count_requests(deps.metrics), answer_problems], client_max_size=JOB_BODY_BYTES)
+    app = web.Application(
+        middlewares=[count_requests(deps.metrics), trace_requests(deps.tracing), answer_problems],
+        client_max_size=JOB_BODY_BYTES,
+    )
     app[DEPS] = deps
     app[RUNS] = Runs(deps)
     ExecuteRoutes(deps, app[RUNS]).add_to(app)

@@ -14,6 +14,7 @@ from runtime.identity.job_token import JobVerifier
 from runtime.observability.metrics import Metrics
 from runtime.ports.clock import Clock
 from runtime.ports.engine import Engine
+from runtime.ports.tracing import PASSED_ON, Tracing
 from runtime.server import Lifecycle
 
 
@@ -32,6 +33,7 @@ class ExecutorDeps:
         stop_engines: called once, when nothing runs any more.
         channel: bounds of a stream.
         drain_grace: how long runs may go on once the process drains, before they are ended.
+        tracing: of the process.
     """
 
     settings: ExecutorSettings
@@ -44,3 +46,4 @@ class ExecutorDeps:
     stop_engines: Callable[[], Awaitable[None]]
     channel: ChannelRules = field(default_factory=ChannelRules)
     drain_grace: timedelta = timedelta(seconds=3)
+    tracing: Tracing = PASSED_ON

@@ -12,11 +12,18 @@ from runtime.identity.job_token import JobVerifier
 from runtime.identity.keys import pem_of_environment
 from runtime.observability.metrics import Metrics
 from runtime.ports.clock import Clock
+from runtime.ports.tracing import PASSED_ON, Tracing
 from runtime.server import Lifecycle, package_version
 
 
 async def open_executor(
-    settings: ExecutorSettings, session: aiohttp.ClientSession, *, clock: Clock, lifecycle: Lifecycle, metrics: Metrics
+    settings: ExecutorSettings,
+    session: aiohttp.ClientSession,
+    *,
+    clock: Clock,
+    lifecycle: Lifecycle,
+    metrics: Metrics,
+    tracing: Tracing = PASSED_ON,
 ) -> ExecutorDeps:
     """What the executor is given in a process of its own. Entry points are looked up before anything is served.
 
@@ -41,4 +48,5 @@ async def open_executor(
         lifecycle=lifecycle,
         metrics=metrics,
         stop_engines=opened.stop,
+        tracing=tracing,
     )

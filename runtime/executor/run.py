@@ -25,6 +25,7 @@ from runtime.executor.stream_event import rfc3339
 from runtime.observability.metrics import Metrics
 from runtime.ports.clock import Clock
 from runtime.ports.engine import Engine, RunContext, RunResult
+from runtime.ports.tracing import PASSED_ON, Tracing
 
 ENGINE_GRACE_SECONDS: Final = 4.0
 """How long after its deadline an engine may still be busy with ending; then it is cut off."""
@@ -51,6 +52,7 @@ class Execution:
         rules: of reporting.
         clock: time.
         metrics: counts.
+        tracing: of the process.
         channel: to the reader of a stream; None where the caller waits for the result alone.
     """
 
@@ -62,6 +64,7 @@ class Execution:
     rules: ReportRules
     clock: Clock
     metrics: Metrics
+    tracing: Tracing = PASSED_ON
     channel: Channel | None = None
 
 
@@ -106,7 +109,9 @@ class ExecutorRun:
         """Works, reports, and says `completed` last, on every way out."""
         self._say("run_initiated", {"run_id": self._job.run_id})
         try:
-            ended = await self._execute()
+            with self._execution.tracing.span("run", attributes={"holdfast.engine": self._job.engine}) as span:
+                ended = await self._execute()
+                span.set("holdfast.state", ended.state.value)
         except asyncio.CancelledError:
             self._complete(self._ending(stopped(Stop.DRAINING)), "error")
             raise

@@ -84,6 +84,7 @@ class Runs:
                 rules=self._rules,
                 clock=self._deps.clock,
                 metrics=self._deps.metrics,
+                tracing=self._deps.tracing,
                 channel=channel,
             )
         )

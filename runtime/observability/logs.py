@@ -11,6 +11,7 @@ import structlog
 from structlog.typing import Processor
 
 from runtime.observability.redaction import filter_event
+from runtime.ports.tracing import current
 
 LEVELS: Final = {"debug": 10, "info": 20, "warn": 30, "warning": 30, "error": 40}
 """Accepted values of LOG_LEVEL."""
@@ -30,7 +31,14 @@ Tap = Callable[[MutableMapping[str, Any]], None]
 """Sees every line before it is written, already filtered."""
 
 
-def configure(role: str, level: str = "info", stream: TextIO | None = None, tap: Tap | None = None) -> None:
+def configure(
+    role: str,
+    level: str = "info",
+    stream: TextIO | None = None,
+    tap: Tap | None = None,
+    *,
+    project_id: str | None = None,
+) -> None:
     """Sends every log line of the process, libraries included, through one chain.
 
     Args:
@@ -38,6 +46,7 @@ def configure(role: str, level: str = "info", stream: TextIO | None = None, tap:
         level: one of LEVELS; an unknown one means info.
         stream: None means standard output.
         tap: also gets every event; None: nobody.
+        project_id: for the links to traces; None leaves them out.
     """
     out = stream or sys.stdout
     threshold = LEVELS.get(level.lower(), logging.INFO)
@@ -45,6 +54,7 @@ def configure(role: str, level: str = "info", stream: TextIO | None = None, tap:
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
+        *([_in_trace(project_id)] if project_id is not None else []),
     ]
     last: list[Processor] = [
         structlog.processors.dict_tracebacks,
@@ -71,6 +81,20 @@ def configure(role: str, level: str = "info", stream: TextIO | None = None, tap:
     root.handlers = [handler]
     root.setLevel(max(threshold, logging.INFO))
     logging.getLogger("asyncio").setLevel(logging.WARNING)
+
+
+def _in_trace(project_id: str) -> Processor:
+    """The fields by which Cloud Logging shows a line with its trace."""
+
+    def link(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        context = current()
+        if context is not None:
+            event["logging.googleapis.com/trace"] = f"projects/{project_id}/traces/{context.trace_id}"
+            event["logging.googleapis.com/spanId"] = context.span_id
+            event["logging.googleapis.com/trace_sampled"] = context.sampled
+        return event
+
+    return link
 
 
 def _tapped(tap: Tap) -> Processor:

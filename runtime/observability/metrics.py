@@ -46,6 +46,7 @@ class Metrics:
         self.key_cache_age = Gauge("key_cache_age_seconds", "Age of the signing keys", registry=registry)
         self.isolated_processes = Gauge("isolated_processes", "Engine processes alive", registry=registry)
         self.executing = Gauge("executing_runs", "Runs that the executor works on now", registry=registry)
+        self.executor_calls = Counter("executor_calls", "Calls of the executor, by result", ["result"], registry=registry)
         self.streams = Counter("streams", "Streams of runs, by how they ended", ["end"], registry=registry)
 
     def text(self) -> bytes:
@@ -73,12 +74,13 @@ def count_requests(metrics: Metrics) -> Middleware:
             return response
         finally:
             metrics.requests_in_flight.dec()
-            metrics.requests.labels(_route(request), _method(request.method), str(status)).inc()
+            metrics.requests.labels(matched_route(request), _method(request.method), str(status)).inc()
 
     return middleware
 
 
-def _route(request: web.Request) -> str:
+def matched_route(request: web.Request) -> str:
+    """The pattern that a request matched, or `unmatched`: a closed word, however the path is spelled."""
     resource = request.match_info.route.resource
     return resource.canonical if resource is not None else "unmatched"
 

@@ -12,6 +12,7 @@ from aiohttp import hdrs, web
 
 from runtime.contract.outcomes import outcome
 from runtime.observability.metrics import Handler, count_requests
+from runtime.observability.request_span import trace_requests
 from runtime.ports.documents import Key, StoreUnavailable
 from runtime.server import add_health_routes
 from runtime.worker.claim import Claims
@@ -32,7 +33,7 @@ def create_app(deps: WorkerDeps) -> web.Application:
 
     Its start reads the claims once; its clean-up closes documents and workload.
     """
-    app = web.Application(middlewares=[count_requests(deps.metrics), plain_errors])
+    app = web.Application(middlewares=[count_requests(deps.metrics), trace_requests(deps.tracing), plain_errors])
     owner = f"{deps.revision}/{uuid.uuid4()}"
     tools = ClaimTools(deps.documents, deps.settings, deps.clock, deps.metrics, deps.lifecycle.track)
     app[DEPS] = deps

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import structlog
 
+from runtime.contract.envelope import PushEnvelope
 from runtime.contract.errors import HoldfastError
 from runtime.contract.outcomes import OUTCOMES, Outcome, Verdict, outcome
+from runtime.contract.trace_context import ATTRIBUTE_TRACEPARENT, TraceContext
 from runtime.identity.key_cache import KeySetUnavailable
 from runtime.identity.push_token import PushRefused
+from runtime.ports.tracing import Attributes, SpanKind
 from runtime.worker.authenticate import authenticate
 from runtime.worker.claim import Claims
 from runtime.worker.deps import WorkerDeps
@@ -47,9 +50,19 @@ async def _walk(deps: WorkerDeps, claims: Claims, request: PushRequest) -> Outco
     claim = await claims.acquire(message.message_id, message.delivery_attempt, deadline=deadline)
     if isinstance(claim, Outcome):
         return claim
-    async with claim as guard:
-        worked = await work(deps, guard, message, deadline=deadline)
-        return await settle(deps, guard, message, worked)
+    parent = TraceContext.read(message.attributes.get(ATTRIBUTE_TRACEPARENT))
+    with deps.tracing.span("work", SpanKind.CONSUMER, parent=parent, attributes=_about(message)):
+        async with claim as guard:
+            worked = await work(deps, guard, message, deadline=deadline)
+            return await settle(deps, guard, message, worked)
+
+
+def _about(message: PushEnvelope) -> Attributes:
+    return {
+        "messaging.system": "gcp_pubsub",
+        "messaging.message.id": message.message_id,
+        "messaging.gcp_pubsub.message.delivery_attempt": message.delivery_attempt or 0,
+    }
 
 
 def _refusal(deps: WorkerDeps, error: HoldfastError) -> Outcome:

@@ -9,6 +9,7 @@ from runtime.identity.push_token import PushVerifier
 from runtime.observability.metrics import Metrics
 from runtime.ports.clock import Clock
 from runtime.ports.documents import Documents
+from runtime.ports.tracing import PASSED_ON, Tracing
 from runtime.server import Lifecycle
 from runtime.worker.workload import Workload
 
@@ -25,6 +26,7 @@ class WorkerDeps:
         clock: the only source of time.
         lifecycle: the process's.
         metrics: the process's.
+        tracing: of the process.
         revision: name of the deployed revision, `K_REVISION`.
     """
 
@@ -35,4 +37,5 @@ class WorkerDeps:
     clock: Clock
     lifecycle: Lifecycle
     metrics: Metrics
+    tracing: Tracing = PASSED_ON
     revision: str = "local"

@@ -70,13 +70,15 @@ async def test_a_flow_runs_with_its_callbacks_and_sigterm_ends_what_does_not_end
         address = f"http://127.0.0.1:{api.address.port}"
         async with aiohttp.ClientSession(f"http://127.0.0.1:{port}", trust_env=False) as session:
             short = jobs.job("short", "flow", spec=flow(0), payload={"n": 1}, callback_url=address)
-            async with session.post("/execute", json=short) as response:
+            trace = {"traceparent": f"00-{'a' * 32}-{'b' * 16}-01"}
+            async with session.post("/execute", json=short, headers=trace) as response:
                 answer = await response.json()
             assert (answer["status"], answer["result"], answer.get("callback_failed")) == ("completed", {"n": 1}, None)
             sent = [event["event_type"] for call in api.calls for event in call.json.get("events", [])]
             assert (sent[0], sent[-1]) == ("log", "log")
             assert "greeting" in sent
             assert api.calls[-1].json["status"] == "completed"
+            assert {call.headers["traceparent"] for call in api.calls} == {trace["traceparent"]}, "traces go on"
             assert {call.headers["Authorization"] for call in api.calls} == {f"Bearer {short['executor_jwt']}"}
 
             endless = jobs.job("endless", "flow", spec=flow(60), payload=1, callback_url=address)
