@@ -13,7 +13,7 @@ from aiohttp import web
 from runtime.contract.errors import HoldfastError
 from runtime.contract.settings.api import ApiSettings
 from runtime.contract.settings.executor import ExecutorSettings
-from runtime.contract.settings.words import LogLevel, PushAuth, Workload
+from runtime.contract.settings.words import ExecutionBackend, LogLevel, PushAuth, Workload
 from runtime.contract.settings.worker import WorkerSettings
 from runtime.identity.key_cache import KeyCache
 from runtime.identity.push_token import PushVerifier
@@ -21,8 +21,9 @@ from runtime.observability.metrics import Metrics
 from runtime.ports.clock import Clock
 from runtime.ports.documents import Documents
 from runtime.ports.publisher import Publisher
-from runtime.ports.tokens import KeySource
-from runtime.server import Lifecycle
+from runtime.ports.tokens import KeySource, Tokens
+from runtime.ports.tracing import PASSED_ON, Tracing
+from runtime.server import Lifecycle, package_version
 
 
 class WorkloadMissing(HoldfastError):
@@ -61,14 +62,18 @@ class Outside:
     Attributes:
         documents: the store; None for a role that keeps nothing. Closed with the application.
         publisher: of job messages; None for a role that never publishes. Closed with the application.
+        tokens: of the account that the process runs as.
         session: for every address of the platform and of the deployment itself; closed by who opened it.
         key_source: Google's signing keys.
+        tracing: of the process; closed by who opened it.
     """
 
     documents: Documents | None
     publisher: Publisher | None
+    tokens: Tokens
     session: aiohttp.ClientSession
     key_source: KeySource
+    tracing: Tracing = PASSED_ON
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +93,13 @@ def read_settings(role: RoleName, environ: Mapping[str, str]) -> Settings:
         SettingsError: with every fault.
     """
     return _SETTINGS[role](environ)
+
+
+def service_name(settings: Settings) -> str:
+    """What health routes and spans call the process."""
+    if isinstance(settings, WorkerSettings):
+        return f"{RoleName.WORKER}-{settings.workload}"
+    return RoleName.API if isinstance(settings, ApiSettings) else RoleName.EXECUTOR
 
 
 def log_level(settings: Settings) -> LogLevel:
@@ -111,6 +123,7 @@ async def build(settings: Settings, outside: Outside, process: Process) -> web.A
 def _build_api(settings: ApiSettings, outside: Outside, process: Process) -> web.Application:
     from runtime.api.app import create_app
     from runtime.api.deps import ApiDeps
+    from runtime.api.executor_client import ExecutorClient
     from runtime.execution.registry import Engines
     from runtime.identity.job_token import JobSigner, JobVerifier
     from runtime.identity.keys import belong_together, pem_of_environment
@@ -122,6 +135,11 @@ def _build_api(settings: ApiSettings, outside: Outside, process: Process) -> web
         raise KeysDiffer("BACKEND_PUB is not the public half of BACKEND_KEY: no worker would accept a job")
     keys = KeyCache(outside.key_source, process.clock)
     letter_account = settings.dead_letter_service_account
+    executor = None
+    if settings.execution_backend is ExecutionBackend.HTTP and settings.executor_url is not None:
+        executor = ExecutorClient(
+            outside.session, settings.executor_url, outside.tokens, process.clock, version=package_version()
+        )
     app = create_app(
         ApiDeps(
             settings=settings,
@@ -134,9 +152,11 @@ def _build_api(settings: ApiSettings, outside: Outside, process: Process) -> web
             clock=process.clock,
             lifecycle=process.lifecycle,
             metrics=process.metrics,
+            executor=executor,
             letter_tokens=None
             if letter_account is None
             else PushVerifier(PushAuth.IN_PROCESS, letter_account, keys, process.clock),
+            tracing=outside.tracing,
         )
     )
     app.cleanup_ctx.append(_fresh(keys, process))
@@ -149,7 +169,12 @@ async def _build_executor(settings: ExecutorSettings, outside: Outside, process:
 
     return create_app(
         await open_executor(
-            settings, outside.session, clock=process.clock, lifecycle=process.lifecycle, metrics=process.metrics
+            settings,
+            outside.session,
+            clock=process.clock,
+            lifecycle=process.lifecycle,
+            metrics=process.metrics,
+            tracing=outside.tracing,
         )
     )
 
@@ -174,6 +199,7 @@ async def _build_worker(settings: WorkerSettings, outside: Outside, process: Pro
             clock=process.clock,
             lifecycle=process.lifecycle,
             metrics=process.metrics,
+            tracing=outside.tracing,
             revision=process.revision,
         )
     )

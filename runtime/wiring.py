@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 import aiohttp
+import structlog
 
 from runtime.adapters.google_keys import GoogleKeySource
 from runtime.adapters.metadata_server import MetadataTokens
@@ -17,13 +18,17 @@ from runtime.ports.clock import Clock
 from runtime.ports.documents import Documents
 from runtime.ports.publisher import Publisher
 from runtime.ports.tokens import Tokens
-from runtime.roles import Outside, Settings
+from runtime.ports.tracing import PASSED_ON, Tracing
+from runtime.roles import Outside, Settings, service_name
+from runtime.server import package_version
 
 FIRESTORE_ENDPOINT: Final = "firestore.googleapis.com:443"
 PUBSUB_ENDPOINT: Final = "pubsub.googleapis.com:443"
 CONNECT_SECONDS: Final = 5
 TOTAL_SECONDS: Final = 60
 """Bound of a call that names none; callers name their own."""
+
+log = structlog.get_logger()
 
 
 @asynccontextmanager
@@ -32,12 +37,30 @@ async def google(settings: Settings, clock: Clock) -> AsyncIterator[Outside]:
     timeout = aiohttp.ClientTimeout(total=TOTAL_SECONDS, sock_connect=CONNECT_SECONDS)
     async with aiohttp.ClientSession(timeout=timeout, trust_env=False) as session:
         tokens = MetadataTokens(session, clock)
-        yield Outside(
-            documents=None if isinstance(settings, ExecutorSettings) else _firestore(settings, tokens, clock),
-            publisher=_pubsub(tokens, clock) if isinstance(settings, ApiSettings) else None,
-            session=session,
-            key_source=GoogleKeySource(session),
-        )
+        async with _traces(settings, tokens, clock) as tracing:
+            yield Outside(
+                documents=None if isinstance(settings, ExecutorSettings) else _firestore(settings, tokens, clock),
+                publisher=_pubsub(tokens, clock) if isinstance(settings, ApiSettings) else None,
+                tokens=tokens,
+                session=session,
+                key_source=GoogleKeySource(session),
+                tracing=tracing,
+            )
+
+
+@asynccontextmanager
+async def _traces(settings: Settings, tokens: Tokens, clock: Clock) -> AsyncIterator[Tracing]:
+    endpoint, project = settings.tracing.endpoint, settings.project_id
+    if endpoint is None or project is None:
+        if endpoint is not None:
+            log.warning("traces_not_exported", reason="GCP_PROJECT_ID is not set", endpoint=endpoint)
+        yield PASSED_ON
+        return
+    from runtime.adapters.otlp import Origin, open_tracing
+
+    origin = Origin(service=service_name(settings), version=package_version(), project_id=project)
+    async with open_tracing(settings.tracing, endpoint, origin, tokens, clock) as tracing:
+        yield tracing
 
 
 def _firestore(settings: ApiSettings | WorkerSettings, tokens: Tokens, clock: Clock) -> Documents:

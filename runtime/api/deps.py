@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from runtime.api.executor_client import ExecutorClient
 from runtime.api.run_request import EngineCatalogue
 from runtime.contract.settings.api import ApiSettings
 from runtime.identity.job_token import JobSigner, JobVerifier
@@ -12,6 +13,7 @@ from runtime.observability.metrics import Metrics
 from runtime.ports.clock import Clock
 from runtime.ports.documents import Documents
 from runtime.ports.publisher import Publisher
+from runtime.ports.tracing import PASSED_ON, Tracing
 from runtime.server import Lifecycle
 
 
@@ -30,7 +32,9 @@ class ApiDeps:
         clock: the only time.
         lifecycle: of the process.
         metrics: of the process.
+        executor: None where every run is queued.
         letter_tokens: in process, of the account that pushes dead letters; None closes their route.
+        tracing: of the process.
     """
 
     settings: ApiSettings
@@ -43,4 +47,6 @@ class ApiDeps:
     clock: Clock
     lifecycle: Lifecycle
     metrics: Metrics
+    executor: ExecutorClient | None = None
     letter_tokens: PushVerifier | None = None
+    tracing: Tracing = PASSED_ON

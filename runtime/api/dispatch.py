@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
 import structlog
 
+from runtime.api.job import JobMaker
 from runtime.api.json_value import encode, off_loop
 from runtime.api.run_record import RunRecord
 from runtime.contract import names
+from runtime.contract.trace_context import ATTRIBUTE_TRACEPARENT
 from runtime.identity.job_token import JobSigner
 from runtime.observability.metrics import Metrics
 from runtime.ports.clock import Clock
 from runtime.ports.publisher import Publisher, PublishRefused, PublishUnavailable
+from runtime.ports.tracing import current
 
 TRIES: Final = 3
 TRY_SECONDS: Final = 3
@@ -56,7 +58,7 @@ class Dispatcher:
         self, publisher: Publisher, signer: JobSigner, rules: DispatchRules, clock: Clock, metrics: Metrics
     ) -> None:
         self._publisher = publisher
-        self._signer = signer
+        self._jobs = JobMaker(signer, rules.callback_url)
         self._rules = rules
         self._clock = clock
         self._metrics = metrics
@@ -92,27 +94,14 @@ class Dispatcher:
         return "published"
 
     def _message(self, record: RunRecord, payload: bytes) -> bytes:
-        stored = json.loads(payload)
-        job: dict[str, object] = {
-            "job_id": record.job_id,
-            "run_id": record.run_id,
-            "app_id": record.app_id,
-            "user_id": record.user_id,
-            "engine": record.engine,
-            "spec": stored["spec"],
-            "payload": stored["input"],
-            "timeout_ms": record.timeout_ms,
-            "max_attempts": record.max_attempts,
-            "execution_mode": record.mode.value,
-            "callback_url": self._rules.callback_url,
-        }
-        job["executor_jwt"] = self._signer.sign(
-            job, subject=record.user_id, lifetime=self._rules.token_life, now=self._clock.now()
-        )
+        job = self._jobs.signed(record, payload, life=self._rules.token_life, now=self._clock.now())
         return encode({"v": names.MESSAGE_VERSION, "job_id": record.job_id, "payload": job})
 
     async def _send(self, record: RunRecord, data: bytes) -> None:
         attributes = {names.ATTRIBUTE_RUN_ID: record.run_id, names.ATTRIBUTE_JOB_ID: record.job_id}
+        trace = current()
+        if trace is not None:
+            attributes[ATTRIBUTE_TRACEPARENT] = trace.parent
         for number in range(1, TRIES + 1):
             try:
                 async with self._clock.timeout(TRY_SECONDS):

@@ -13,6 +13,8 @@ from runtime.contract.errors import HoldfastError
 from runtime.contract.states import TERMINAL, FailureClass, RunMode, RunState
 from runtime.ports.documents import Value
 
+WAITED_GRACE: Final = timedelta(seconds=60)
+"""How long after its timeout a run whose caller waits may still be reported; then the sweeper ends it."""
 PUBLISH_GRACE: Final = timedelta(seconds=60)
 """How long a run may be unpublished before the sweeper publishes it, and its pause between two tries."""
 HISTORY_ENTRIES: Final = 32
@@ -40,6 +42,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         submission_id: random; tells this run from an earlier one of the same id whose record is gone.
+        mode: ASYNC runs are worked from the queue; the others by the executor, and are never published.
         write_id: random per write; how a writer recognises its own write after an unclear answer.
         user_id: name of the API key that asked for the run.
         job_id: broker job of the present generation.
@@ -155,6 +158,7 @@ def new_record(
     *,
     run_id: str,
     submission_id: str,
+    mode: RunMode,
     app_id: str,
     user_id: str,
     engine: str,
@@ -165,13 +169,14 @@ def new_record(
     max_queue_age: timedelta,
     at: datetime,
 ) -> RunRecord:
-    """An accepted asynchronous run, not yet published."""
+    """An accepted run that nobody works on yet; where it is to be queued, it is not yet published."""
+    queued = mode is RunMode.ASYNC
     return RunRecord(
         run_id=run_id,
         submission_id=submission_id,
         state=RunState.QUEUED,
         generation=1,
-        mode=RunMode.ASYNC,
+        mode=mode,
         app_id=app_id,
         user_id=user_id,
         engine=engine,
@@ -182,7 +187,7 @@ def new_record(
         labels=dict(labels),
         created_at=at,
         queued_at=at,
-        queue_deadline=at + max_queue_age,
-        publish_after=at + PUBLISH_GRACE,
+        queue_deadline=at + (max_queue_age if queued else timeout + WAITED_GRACE),
+        publish_after=at + PUBLISH_GRACE if queued else None,
         history=(HistoryEntry(state=RunState.QUEUED, at=at, generation=1),),
     )

@@ -15,7 +15,7 @@ from runtime.contract.limits import INLINE_PAYLOAD_BYTES
 from runtime.contract.states import RunMode
 
 MEMBERS: Final = (
-    "run_id", "mode", "app_id", "engine", "flow", "input", "timeout_seconds", "max_attempts", "labels",
+    "run_id", "mode", "app_id", "engine", "flow", "input", "timeout_seconds", "wait_seconds", "max_attempts", "labels",
 )  # fmt: skip
 FLOW: Final = "flow"
 """The engine whose definition travels in the request."""
@@ -40,18 +40,33 @@ class EngineCatalogue(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WaitedRules:
+    """What a run may ask for whose caller waits for it.
+
+    Attributes:
+        timeout_max: longest run, and the default.
+        wait_max: longest wait for the result, and the default.
+    """
+
+    timeout_max: timedelta
+    wait_max: timedelta
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunRules:
     """What a deployment allows a run to ask for.
 
     Attributes:
         engines: known engines.
-        timeout_max: longest run, and the default.
-        max_attempts: most attempts, and the default.
+        timeout_max: longest queued run, and the default.
+        max_attempts: most attempts, and the default; a run whose caller waits has one.
+        waited: None where the deployment has no executor, so that every run is queued.
     """
 
     engines: EngineCatalogue
     timeout_max: timedelta
     max_attempts: int
+    waited: WaitedRules | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,16 +75,20 @@ class RunRequest:
 
     Attributes:
         run_id: None where the caller leaves it to the API.
+        mode: how the caller waits.
+        wait: longest wait of a SYNC caller; of no meaning in the other modes.
         payload: JSON of `{"input": ..., "spec": ...}`; not its canonical form, in which a float such as 1e16 is
             written as an integer and would be read back as one.
         request_hash: equal for requests that ask for the same run; what the deployment fills in is left out, so that
-            a changed default makes no repeated request a different one.
+            a changed default makes no repeated request a different one. So is the wait, which is the caller's.
     """
 
     run_id: str | None
+    mode: RunMode
     app_id: str
     engine: str
     timeout: timedelta
+    wait: timedelta
     max_attempts: int
     labels: Mapping[str, str]
     payload: bytes
@@ -81,7 +100,7 @@ def read_run_request(body: bytes, rules: RunRules) -> RunRequest:
 
     Raises:
         Problem: 400 `invalid_json`, 422 `invalid_request` with every fault, 413 `payload_too_large`,
-            501 `mode_not_available`.
+            422 `mode_not_available`.
     """
     value = decode(body)
     faults = faults_of(value, exact=True)
@@ -94,21 +113,27 @@ def read_run_request(body: bytes, rules: RunRules) -> RunRequest:
     mode = fields.word("mode", RunMode) or RunMode.ASYNC
     app_id = fields.text("app_id", RUN_ID, RUN_ID_RULE) or "default"
     engine, spec = _engine(fields, rules.engines)
-    longest = int(rules.timeout_max.total_seconds())
+    waited = None if mode is RunMode.ASYNC else rules.waited
+    longest = _seconds(rules.timeout_max if waited is None else waited.timeout_max)
+    most = rules.max_attempts if mode is RunMode.ASYNC else 1
     timeout = fields.integer("timeout_seconds", 1, longest)
-    max_attempts = fields.integer("max_attempts", 1, rules.max_attempts)
+    max_attempts = fields.integer("max_attempts", 1, most)
+    wait = _wait(fields, mode, waited)
     labels = _labels(fields, faults)
+    if mode is not RunMode.ASYNC and waited is None:
+        raise _no_executor(mode)
     if faults:
         raise _invalid(faults)
-    _require_mode(mode)
     definition = {"input": fields.raw("input"), "spec": spec}
     measured = _measured(definition)
     return RunRequest(
         run_id=run_id,
+        mode=mode,
         app_id=app_id,
         engine=engine,
         timeout=timedelta(seconds=timeout or longest),
-        max_attempts=max_attempts or rules.max_attempts,
+        wait=wait,
+        max_attempts=max_attempts or most,
         labels=labels,
         payload=encode(definition),
         request_hash=sha256_hex(
@@ -172,14 +197,27 @@ def _labels(fields: Fields, faults: list[FieldFault]) -> dict[str, str]:
     return {name: text for name, text in value.items() if isinstance(text, str)}
 
 
-def _require_mode(mode: RunMode) -> None:
-    if mode is not RunMode.ASYNC:
-        raise Problem(
-            501,
-            "mode_not_available",
-            f"mode `{mode}` is served by the executor role, and this deployment has no executor; use mode `async`",
-            faults=[FieldFault("/mode", "must be `async` in this deployment")],
-        )
+def _wait(fields: Fields, mode: RunMode, waited: WaitedRules | None) -> timedelta:
+    if mode is not RunMode.SYNC:
+        if fields.has("wait_seconds"):
+            fields.fault("wait_seconds", f"belongs to mode `sync`; leave it out for `{mode}`")
+        return timedelta()
+    longest = timedelta(seconds=1) if waited is None else waited.wait_max
+    return timedelta(seconds=fields.integer("wait_seconds", 1, _seconds(longest)) or _seconds(longest))
+
+
+def _seconds(duration: timedelta) -> int:
+    return duration // timedelta(seconds=1)
+
+
+def _no_executor(mode: RunMode) -> Problem:
+    return Problem(
+        422,
+        "mode_not_available",
+        f"mode `{mode}` is served by the executor role, and this deployment has no executor; use mode `async` and "
+        "follow the run's events, or deploy an executor",
+        faults=[FieldFault("/mode", "must be `async` in this deployment")],
+    )
 
 
 def _measured(definition: Mapping[str, object]) -> bytes:

@@ -22,9 +22,11 @@ from runtime.api.run_list import RunList
 from runtime.api.run_record import RunRecord
 from runtime.api.run_request import RunRules, read_run_request
 from runtime.api.run_store import Change, RunStore
+from runtime.api.stream_run import StreamRuns
 from runtime.api.submission import Submissions
+from runtime.api.sync_run import SyncRuns
 from runtime.api.transitions import cancel
-from runtime.contract.states import RunState
+from runtime.contract.states import RunMode, RunState
 from runtime.ports.clock import Clock
 
 PAGE: Final = 50
@@ -32,9 +34,17 @@ PAGE_MAX: Final = 200
 """Runs of one page, at most; the default is PAGE."""
 
 
+@dataclass(frozen=True, slots=True)
+class WaitedRuns:
+    """What serves callers that wait for their runs."""
+
+    results: SyncRuns
+    streams: StreamRuns
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunParts:
-    """What the routes of runs work with."""
+    """What the routes of runs work with; `waited` is None exactly where the rules allow no such run."""
 
     rules: RunRules
     submissions: Submissions
@@ -43,6 +53,7 @@ class RunParts:
     payloads: Payloads
     feed: EventFeed
     stream: EventStream
+    waited: WaitedRuns | None
     clock: Clock
 
 
@@ -62,12 +73,19 @@ class RunRoutes:
         app.router.add_post("/v1/runs/{run_id}/cancel", access.with_key(Scope.RUNS, self.cancel))
 
     async def submit(self, request: web.Request, caller: Caller) -> web.StreamResponse:
-        """Accepts a run: 202 for a new one, 200 for a repeated request."""
+        """Accepts a run: 202 for a new one, 200 for a repeated request, and for one that was waited for."""
+        arrived = self._parts.clock.monotonic()
         body = await read_json_body(request, self._parts.clock)
         wanted = await off_loop(len(body), lambda: read_run_request(body, self._parts.rules))
-        done = await self._parts.submissions.submit(wanted, caller.name)
+        waited = self._parts.waited
+        if wanted.mode is RunMode.STREAM and waited is not None:
+            return await waited.streams.answer(request, wanted, caller.name)
+        if wanted.mode is RunMode.SYNC and waited is not None:
+            done = await waited.results.ended(wanted, caller.name, arrived)
+        else:
+            done = await self._parts.submissions.submit(wanted, caller.name)
         answer = {**await self._whole(done.record), "duplicate": done.duplicate}
-        status = 200 if done.duplicate else 202
+        status = 200 if done.duplicate or done.record.mode is RunMode.SYNC else 202
         return web.json_response(answer, status=status, headers={"Location": f"/v1/runs/{done.record.run_id}"})
 
     async def show(self, request: web.Request, _caller: Caller) -> web.StreamResponse:

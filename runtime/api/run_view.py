@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from typing import Final
 
 from runtime.api.run_record import HistoryEntry, RunRecord
+from runtime.contract.states import RunState
 
 
 def summary(record: RunRecord) -> dict[str, object]:
@@ -49,6 +51,26 @@ def whole(record: RunRecord, result: bytes | None = None) -> dict[str, object]:
         "next_sequence": record.next_sequence,
         "history": [_entry(entry) for entry in record.history],
     }
+
+
+def ended(record: RunRecord, result: bytes | None) -> dict[str, object]:
+    """A run that has ended, as the last event of a stream says it."""
+    began = record.started_at or record.created_at
+    members: dict[str, object] = {
+        "run_id": record.run_id,
+        "status": _STREAM_STATUS.get(record.state, "failed"),
+        "state": record.state.value,
+        "status_code": record.status_code,
+        "duration_ms": ((record.completed_at or began) - began) // timedelta(milliseconds=1),
+        "result": None if result is None else json.loads(result),
+        "error": record.error,
+        "failure_class": record.failure_class,
+        "log_level": 4 if record.state is RunState.EXPIRED else 0,
+    }
+    return {name: value for name, value in members.items() if value is not None}
+
+
+_STREAM_STATUS: Final = {RunState.SUCCEEDED: "completed", RunState.CANCELLED: "cancelled"}
 
 
 def timestamp(moment: datetime) -> str:

@@ -14,7 +14,7 @@ from runtime.api.problem import Problem, unavailable
 from runtime.api.run_record import RunRecord, new_record
 from runtime.api.run_request import RunRequest
 from runtime.api.run_store import Change, RunStore
-from runtime.api.transitions import mark_published
+from runtime.api.transitions import Holder, Note, mark_published, take_lease
 from runtime.ports.clock import Clock
 from runtime.ports.documents import StoreError, StoreUnavailable
 
@@ -57,9 +57,29 @@ class Submissions:
             Problem: 409 `run_id_conflict` where the id belongs to another request; 503 `store_unavailable` where it
                 is not known to be recorded: the same request with the `run_id` of the answer finds out.
         """
-        wanted = new_record(
+        done = await self._recorded(self._wanted(request, user_id), request)
+        if done.duplicate:
+            return done
+        return Submitted(await self._published(done.record, request.payload), duplicate=False)
+
+    async def begin(self, request: RunRequest, user_id: str, lease_token: str, lease: timedelta) -> Submitted:
+        """Records a run together with the lease of whoever works on it now; it is never published.
+
+        The lease is counted from the run's creation, until its first renewal judges it by the store's time.
+
+        Raises:
+            Problem: as `submit`.
+        """
+        wanted = self._wanted(request, user_id)
+        holder = Holder(job_id=wanted.job_id, lease_token=lease_token)
+        _, leased = take_lease(wanted, holder, lease, Note(), wanted.created_at)
+        return await self._recorded(leased or wanted, request)
+
+    def _wanted(self, request: RunRequest, user_id: str) -> RunRecord:
+        return new_record(
             run_id=request.run_id or f"run-{uuid.uuid4().hex}",
             submission_id=uuid.uuid4().hex,
+            mode=request.mode,
             app_id=request.app_id,
             user_id=user_id,
             engine=request.engine,
@@ -70,6 +90,8 @@ class Submissions:
             max_queue_age=self._max_queue_age,
             at=self._clock.now(),
         )
+
+    async def _recorded(self, wanted: RunRecord, request: RunRequest) -> Submitted:
         try:
             record, mine = await self._runs.create(wanted, [payload_document(wanted.run_id, request.payload)])
         except StoreUnavailable as error:
@@ -79,9 +101,7 @@ class Submissions:
                 f"run {wanted.run_id} may or may not be recorded; send the same request with this `run_id` to find out",
                 {"run_id": wanted.run_id},
             ) from error
-        if mine:
-            return Submitted(await self._published(record, request.payload), duplicate=False)
-        if record.request_hash != request.request_hash:
+        if not mine and record.request_hash != request.request_hash:
             raise Problem(
                 409,
                 "run_id_conflict",
@@ -89,7 +109,7 @@ class Submissions:
                 "take another `run_id`, or leave it out",
                 members={"run_id": record.run_id},
             )
-        return Submitted(record, duplicate=True)
+        return Submitted(record, duplicate=not mine)
 
     async def _published(self, record: RunRecord, payload: bytes) -> RunRecord:
         if not await self._dispatcher.publish(record, payload):

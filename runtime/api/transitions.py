@@ -17,6 +17,7 @@ from runtime.contract.states import (
     STATUS_CODE_OF_STATE,
     FailureClass,
     ProgressStatus,
+    RunMode,
     RunState,
     may_move,
 )
@@ -281,6 +282,15 @@ def give_up(record: RunRecord, now: datetime) -> RunRecord | None:
         return _cancelled(record, now)
     if now < record.queue_deadline:
         return None
+    if record.mode is not RunMode.ASYNC:
+        return _ended(
+            record,
+            RunState.EXPIRED,
+            now,
+            status_code=STATUS_CODE_OF_STATE[RunState.EXPIRED],
+            failure_class=FailureClass.FRAMEWORK_TIMEOUT,
+            error=f"nothing was heard of the run within its timeout of {record.timeout}",
+        )
     last = record.last_failure_class
     return _ended(
         record,

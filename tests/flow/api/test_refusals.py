@@ -44,7 +44,7 @@ REFUSED: dict[str, tuple[bytes, int, str, set[str]]] = {
     ),
     "payload": (body(input="x" * INLINE_PAYLOAD_BYTES), 413, "payload_too_large", {"/input"}),
     "body": (b" " * (API_BODY_BYTES + 1), 413, "body_too_large", set()),
-    "mode": (body(mode="sync"), 501, "mode_not_available", {"/mode"}),
+    "mode": (body(mode="sync"), 422, "mode_not_available", {"/mode"}),
 }  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -11,11 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime.api.problem import Problem
-from runtime.api.run_request import RunRequest, RunRules, read_run_request
+from runtime.api.run_request import RunRequest, RunRules, WaitedRules, read_run_request
 from runtime.contract.limits import INLINE_PAYLOAD_BYTES
+from runtime.contract.states import RunMode
 from tests.support.api_bench import FLOW, Engines, request
 
 RULES = RunRules(engines=Engines(), timeout_max=timedelta(seconds=540), max_attempts=3)
+WAITED = replace(RULES, waited=WaitedRules(timeout_max=timedelta(seconds=3540), wait_max=timedelta(seconds=3570)))
 
 
 def refused(body: bytes) -> Problem:
@@ -35,9 +38,11 @@ def test_the_smallest_request_gets_the_deployments_defaults() -> None:
     wanted = read_run_request(b'{"engine": "report"}', RULES)
     assert wanted == RunRequest(
         run_id=None,
+        mode=RunMode.ASYNC,
         app_id="default",
         engine="report",
         timeout=timedelta(seconds=540),
+        wait=timedelta(),
         max_attempts=3,
         labels={},
         payload=b'{"input":null,"spec":{}}',
@@ -113,8 +118,45 @@ def test_a_body_that_is_no_object_is_one_fault() -> None:
 @pytest.mark.parametrize("mode", ["sync", "stream"])
 def test_modes_of_the_executor_are_refused_plainly(mode: str) -> None:
     problem = refused(json.dumps({"engine": "report", "mode": mode}).encode())
-    assert (problem.status, problem.code) == (501, "mode_not_available")
+    assert (problem.status, problem.code) == (422, "mode_not_available")
     assert "this deployment has no executor" in str(problem)
+
+
+def waited(mode: str, **changes: Any) -> RunRequest:
+    return read_run_request(json.dumps({"engine": "report", "mode": mode, **changes}).encode(), WAITED)
+
+
+def test_a_run_that_is_waited_for_has_the_executors_time_and_one_attempt() -> None:
+    wanted = waited("sync")
+    assert (wanted.mode, wanted.timeout, wanted.wait) == (
+        RunMode.SYNC, timedelta(seconds=3540), timedelta(seconds=3570),
+    )  # fmt: skip
+    assert wanted.max_attempts == 1
+    assert waited("stream", timeout_seconds=3540).timeout == timedelta(seconds=3540)
+    assert waited("sync", wait_seconds=5).wait == timedelta(seconds=5)
+
+
+@pytest.mark.parametrize(
+    ("mode", "changes", "place"),
+    [
+        ("sync", {"timeout_seconds": 3541}, "/timeout_seconds"),
+        ("sync", {"max_attempts": 2}, "/max_attempts"),
+        ("sync", {"wait_seconds": 3571}, "/wait_seconds"),
+        ("sync", {"wait_seconds": 0}, "/wait_seconds"),
+        ("stream", {"wait_seconds": 5}, "/wait_seconds"),
+        ("async", {"wait_seconds": 5}, "/wait_seconds"),
+        ("async", {"timeout_seconds": 541}, "/timeout_seconds"),
+    ],
+)
+def test_each_mode_has_limits_of_its_own(mode: str, changes: dict[str, Any], place: str) -> None:
+    with pytest.raises(Problem) as caught:
+        waited(mode, **changes)
+    assert [fault.pointer for fault in caught.value.faults] == [place]
+
+
+def test_a_repeated_request_may_wait_for_another_time_and_not_in_another_mode() -> None:
+    assert waited("sync", wait_seconds=5).request_hash == waited("sync").request_hash
+    assert waited("sync").request_hash != waited("stream").request_hash
 
 
 def test_a_payload_at_the_limit_passes_and_one_byte_more_is_refused_with_both_sizes() -> None:

@@ -15,7 +15,7 @@ from runtime.api.run_record import RunRecord, new_record
 from runtime.api.run_store import TRIES, Change
 from runtime.api.transitions import cancel
 from runtime.contract import names
-from runtime.contract.states import RunState
+from runtime.contract.states import RunMode, RunState
 from runtime.ports.documents import Create, Key, StoreMisconfigured, StoreUnavailable, Write
 from tests.support.api_bench import ApiBench
 from tests.support.faulty_documents import Fault
@@ -25,6 +25,7 @@ def record(bench: ApiBench, submission_id: str = "s1") -> RunRecord:
     return new_record(
         run_id="r1",
         submission_id=submission_id,
+        mode=RunMode.ASYNC,
         app_id="default",
         user_id="shop",
         engine="flow",
