@@ -7,8 +7,9 @@ from datetime import timedelta
 from typing import Final
 
 from infra.sections.api import ApiPlan
+from infra.sections.executor import ExecutorPlan
 from infra.sections.worker import WorkerPlan
-from runtime.contract import derivation
+from runtime.contract import derivation, limits
 from runtime.contract.alignment import Alignment
 
 STARTUP_PERIOD: Final = 1
@@ -25,11 +26,12 @@ class Plans:
 
     worker: WorkerPlan
     api: ApiPlan
+    executor: ExecutorPlan | None = None
 
 
 def align(plans: Plans) -> Alignment:
-    """Facts about one worker and the API: what is given, and the rest derived from it."""
-    worker, api = plans.worker, plans.api
+    """Facts about one worker, the API and the executor: what is given, and the rest derived from it."""
+    worker, api, executor = plans.worker, plans.api, plans.executor
     given = derivation.GivenTimeouts(
         request=_seconds(worker.request_timeout),
         run=_seconds(worker.run_timeout),
@@ -57,7 +59,15 @@ def align(plans: Plans) -> Alignment:
         scheduler_deadline=TICK_DEADLINE,
         api_request_env=_seconds(api.request_timeout),
         api_timeout=_seconds(api.request_timeout),
+        executor_run=_seconds(executor.run_timeout) if executor else None,
+        executor_timeout=_seconds(derive_executor_timeout(executor.run_timeout)) if executor else None,
     )
+
+
+def derive_executor_timeout(run: timedelta) -> timedelta:
+    """Request timeout of an executor's service: time to settle (T04), and as much to start, where there is room."""
+    longest = timedelta(seconds=limits.REQUEST_TIMEOUT_MAX)
+    return min(run + 2 * timedelta(seconds=limits.SETTLE_BUDGET), longest)
 
 
 def _with_stale_after(facts: Alignment, given: derivation.GivenTimeouts, stale_after: int) -> Alignment:

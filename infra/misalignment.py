@@ -18,9 +18,11 @@ _DAMAGE: Final[Mapping[str, str]] = {
     "T09": "the broker would give a message up before every allowed attempt could work",
     "T10": "messages and runs would be dropped while the broker still tries",
     "T12": "work would stop when the broker hangs up, or its redelivery would find no room",
+    "T17": "a caller would be cut off although the run goes on and would have answered",
     "backoff": "Pub/Sub would refuse the subscription",
     "worker-instances": "the platform would refuse the service",
     "api-instances": "the platform would refuse the service",
+    "executor-instances": "the platform would refuse the service",
     "retention": "a record would go while its run can still be worked, and the run would be forgotten",
 }
 
@@ -47,11 +49,15 @@ _FIELDS: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
     "concurrency": (("worker", "concurrency"),),
     "api_timeout": (("api", "request_timeout"),),
     "api_request_env": (("api", "request_timeout"),),
+    "executor_run": (("executor", "run_timeout"),),
+    "executor_timeout": (("executor", "run_timeout"),),
     "run_retention": (("api", "run_retention"),),
     "worker_min": (("worker", "min_instances"),),
     "worker_max": (("worker", "max_instances"),),
     "api_min": (("api", "min_instances"),),
     "api_max": (("api", "max_instances"),),
+    "executor_min": (("executor", "min_instances"),),
+    "executor_max": (("executor", "max_instances"),),
 }
 """Fact -> the settings that it is, or follows from."""
 
@@ -110,8 +116,8 @@ def _stack_rules(plans: Plans, facts: Alignment) -> Iterator[Finding]:
     if shortest > longest:
         rule = "the shortest pause must not be longer than the longest"
         yield Finding("backoff", ("min_backoff", "max_backoff"), (shortest, longest), rule, longest)
-    for section, plan in (("worker", plans.worker), ("api", plans.api)):
-        if plan.min_instances > plan.max_instances:
+    for section, plan in (("worker", plans.worker), ("api", plans.api), ("executor", plans.executor)):
+        if plan is not None and plan.min_instances > plan.max_instances:
             rule = "no more instances can always be there than may be there at most"
             names, values = (f"{section}_min", f"{section}_max"), (plan.min_instances, plan.max_instances)
             yield Finding(f"{section}-instances", names, values, rule, plan.max_instances)

@@ -21,6 +21,8 @@ RESOURCE_MAX: Final = 255
 """Pub/Sub and Secret Manager: longest name."""
 DATABASE_MAX: Final = 63
 """Firestore: longest id of a database."""
+NETWORK_MAX: Final = 63
+"""Compute Engine and Cloud DNS: longest name."""
 LABEL_MAX: Final = 63
 """Longest value of a label."""
 
@@ -68,6 +70,21 @@ class Names:
     def api(self) -> str:
         """API service, and its account."""
         return _account(f"{self.prefix}-api")
+
+    @property
+    def executor(self) -> str:
+        """Executor service, and its account."""
+        return _account(f"{self.prefix}-executor")
+
+    @property
+    def network(self) -> str:
+        """VPC, and its subnet in the region."""
+        return _within(f"{self.prefix}-network", NETWORK_MAX)
+
+    @property
+    def platform_zone(self) -> str:
+        """Private zone for the addresses of services."""
+        return _within(f"{self.prefix}-run-app", NETWORK_MAX)
 
     @property
     def dead_letter_identity(self) -> str:

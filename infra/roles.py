@@ -5,10 +5,12 @@ from __future__ import annotations
 from datetime import timedelta
 
 from infra.alignment import known
+from infra.sections.executor import ExecutorPlan
 from infra.settings import StackSettings
 from runtime.contract.alignment import Alignment
 from runtime.contract.settings.api import ApiSettings
-from runtime.contract.settings.words import Workload
+from runtime.contract.settings.executor import ExecutorSettings
+from runtime.contract.settings.words import ExecutionBackend, Workload
 from runtime.contract.settings.worker import WorkerSettings
 
 
@@ -63,6 +65,8 @@ def api_settings(settings: StackSettings, facts: Alignment) -> ApiSettings:
         tick_service_account=names.email(names.tick),
         dead_letter_service_account=names.email(names.dead_letter_identity),
         request_timeout=_lasting(facts.api_request_env),
+        execution_backend=ExecutionBackend.HTTP if settings.executor else ExecutionBackend.NONE,
+        executor_url=names.address(names.executor) if settings.executor else None,
         database=names.database,
         collection_prefix=settings.collection_prefix,
         run_lease=_lasting(facts.run_lease),
@@ -73,6 +77,22 @@ def api_settings(settings: StackSettings, facts: Alignment) -> ApiSettings:
         run_retention=plan.run_retention,
         key_hashes=plan.key_hashes,
         engines=settings.engines,
+        log_level=settings.log_level,
+    ).validated()
+
+
+def executor_settings(settings: StackSettings, plan: ExecutorPlan) -> ExecutorSettings:
+    """What the executor of this stack is started with.
+
+    Raises:
+        SettingsError: an executor that would not start; `infra.values` lets no stack come so far.
+    """
+    return ExecutorSettings(
+        backend_pub=settings.signing_public_key,
+        backend_kid=settings.signing_key_id,
+        run_timeout=plan.run_timeout,
+        engines=settings.engines,
+        project_id=settings.project,
         log_level=settings.log_level,
     ).validated()
 

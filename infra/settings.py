@@ -14,6 +14,7 @@ from pydantic import BeforeValidator, ConfigDict, Field
 from infra.fields import Explanation, Flag, explained, fitting, shaped
 from infra.naming import PREFIX_MAX, Names
 from infra.sections.api import ApiPlan
+from infra.sections.executor import ExecutorPlan
 from infra.sections.section import Section
 from infra.sections.worker import WorkerPlan
 from runtime.contract.settings import job_keys, rules
@@ -130,6 +131,8 @@ class StackSettings(Section):
     """Least severe line that the services write."""
     worker: WorkerPlan = Field(default_factory=WorkerPlan)
     api: ApiPlan = Field(default_factory=ApiPlan)
+    executor: ExecutorPlan | None = None
+    """None: no executor, and the API refuses what must be answered at once."""
 
     @property
     def names(self) -> Names:

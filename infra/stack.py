@@ -11,15 +11,18 @@ from infra.alignment import Plans, align
 from infra.components.api import Api, ApiArgs
 from infra.components.dead_letter import DeadLetter, DeadLetterArgs
 from infra.components.dead_letter_push import DeadLetterPush, DeadLetterPushArgs
+from infra.components.executor import Executor, ExecutorArgs
 from infra.components.job_topic import JobTopic, JobTopicArgs
+from infra.components.network import Network, NetworkArgs
 from infra.components.pubsub_agent import PubsubAgent, PubsubAgentArgs
 from infra.components.push_worker import PushWorker, PushWorkerArgs
 from infra.components.schedule import Schedule, ScheduleArgs
 from infra.components.signing_key import SigningKey, SigningKeyArgs
 from infra.components.state_store import StateStore, StateStoreArgs
-from infra.roles import api_settings, worker_settings
+from infra.roles import api_settings, executor_settings, worker_settings
 from infra.settings import StackSettings
 from runtime.contract.alignment import Alignment
+from runtime.contract.settings.api import ApiSettings
 from runtime.contract.settings.words import Workload
 from runtime.contract.settings.worker import WorkerSettings
 from runtime.contract.timeouts import advise
@@ -51,7 +54,7 @@ def deploy(settings: StackSettings) -> Mapping[str, pulumi.Input[str]]:
     Raises:
         SettingsError: settings with which a service would not start.
     """
-    facts = align(Plans(settings.worker, settings.api))
+    facts = align(Plans(settings.worker, settings.api, settings.executor))
     for found in advise(facts):
         pulumi.log.warn(found.message)
     api_env = api_settings(settings, facts)
@@ -59,7 +62,6 @@ def deploy(settings: StackSettings) -> Mapping[str, pulumi.Input[str]]:
 
     agent = PubsubAgent("pubsub", PubsubAgentArgs(settings=settings))
     store = StateStore("state", StateStoreArgs(settings=settings))
-    signing_key = SigningKey("signing", SigningKeyArgs(settings=settings))
     paths = {workload: _deploy_path(settings, env, facts, store, agent) for workload, env in worker_envs.items()}
     execution = paths[Workload.EXECUTION]
     letters = DeadLetterPush(
@@ -71,23 +73,23 @@ def deploy(settings: StackSettings) -> Mapping[str, pulumi.Input[str]]:
             dead_letters={workload: path.dead_letter for workload, path in paths.items()},
         ),
     )
-    api = Api(
-        "api",
-        ApiArgs(
-            settings=settings,
-            environment=api_env,
-            store=store,
-            signing_key=signing_key,
-            topic=execution.topic,
-            worker=execution.worker,
-            dead_letters=letters,
-        ),
-    )
+    executor = _deploy_executor(settings)
+    api = _deploy_api(settings, api_env, store, execution, letters, executor)
     Schedule("tick", ScheduleArgs(settings=settings, api=api))
     exports: dict[str, pulumi.Input[str]] = {"api_address": api.address, "api_service": api.service.name}
+    if executor is not None:
+        exports["executor_address"] = executor.address
     for workload, path in paths.items():
         exports |= path.exports(workload)
     return exports
+
+
+def _deploy_executor(settings: StackSettings) -> Executor | None:
+    plan = settings.executor
+    if plan is None:
+        return None
+    environment = executor_settings(settings, plan)
+    return Executor("executor", ExecutorArgs(settings=settings, plan=plan, environment=environment))
 
 
 def _deploy_path(
@@ -109,3 +111,27 @@ def _deploy_path(
         ),
     )
     return _Path(topic, dead_letter, worker)
+
+
+def _deploy_api(
+    settings: StackSettings,
+    environment: ApiSettings,
+    store: StateStore,
+    execution: _Path,
+    letters: DeadLetterPush,
+    executor: Executor | None,
+) -> Api:
+    return Api(
+        "api",
+        ApiArgs(
+            settings=settings,
+            environment=environment,
+            store=store,
+            signing_key=SigningKey("signing", SigningKeyArgs(settings=settings)),
+            topic=execution.topic,
+            worker=execution.worker,
+            dead_letters=letters,
+            executor=executor,
+            network=Network("network", NetworkArgs(settings=settings)) if executor else None,
+        ),
+    )

@@ -12,6 +12,7 @@ from infra import refusals
 from infra.alignment import Plans
 from infra.misalignment import misalignments
 from infra.sections.api import ApiPlan
+from infra.sections.executor import ExecutorPlan
 from infra.sections.worker import WorkerPlan
 from infra.settings import BUILT, NAMESPACE, SECTIONS, STACK, STRUCTURED, StackSettings
 from runtime.contract.settings.faults import Fault, SettingsError
@@ -19,6 +20,7 @@ from runtime.contract.settings.words import Workload
 
 _WORKER: Final = f"{NAMESPACE}worker"
 _API: Final = f"{NAMESPACE}api"
+_EXECUTOR: Final = f"{NAMESPACE}executor"
 _SIGNING_KEY: Final = f"{NAMESPACE}signing_key"
 _PROVIDER_KEYS: Final = frozenset({"gcp:project", "gcp:region"})
 
@@ -96,7 +98,11 @@ def _not_built(workloads: object) -> Faults:
 
 def _misaligned(tree: Mapping[str, Any], faults: Faults) -> list[Fault]:
     """Rules between settings, for those that hold by themselves; a faulty one is read as its default meanwhile."""
-    plans = Plans(_section(tree, _WORKER, WorkerPlan, faults), _section(tree, _API, ApiPlan, faults))
+    plans = Plans(
+        _section(tree, _WORKER, WorkerPlan, faults),
+        _section(tree, _API, ApiPlan, faults),
+        _section(tree, _EXECUTOR, ExecutorPlan, faults) if _EXECUTOR in tree else None,
+    )
     return [
         refusals.misaligned(found)
         for found in misalignments(plans)

@@ -8,9 +8,11 @@ import pulumi
 import pulumi_gcp as gcp
 
 from infra.components.dead_letter_push import DeadLetterPush
+from infra.components.executor import Executor
 from infra.components.job_topic import JobTopic
+from infra.components.network import Network
 from infra.components.push_worker import PushWorker
-from infra.components.service import SecretSource, ServiceArgs, confirmed_address, create_service
+from infra.components.service import Ingress, SecretSource, ServiceArgs, confirmed_address, create_service
 from infra.components.signing_key import SigningKey
 from infra.components.state_store import StateStore
 from infra.settings import StackSettings
@@ -19,7 +21,7 @@ from runtime.contract.settings.api import ApiSettings
 
 @dataclass(frozen=True, kw_only=True)
 class ApiArgs:
-    """What the API is started with, and what it uses."""
+    """What the API is started with, and what it uses; without an executor, no network either."""
 
     settings: StackSettings
     environment: ApiSettings
@@ -28,6 +30,8 @@ class ApiArgs:
     topic: JobTopic
     worker: PushWorker
     dead_letters: DeadLetterPush
+    executor: Executor | None = None
+    network: Network | None = None
 
 
 class Api(pulumi.ComponentResource):
@@ -85,12 +89,30 @@ class Api(pulumi.ComponentResource):
                 member=account.member,
                 opts=self._child(),
             ),
+            *self._grant_invoker(account),
+        ]
+
+    def _grant_invoker(self, account: gcp.serviceaccount.Account) -> list[pulumi.Resource]:
+        executor = self._args.executor
+        if executor is None:
+            return []
+        return [
+            gcp.cloudrunv2.ServiceIamMember(
+                f"{self._name}-invokes-executor",
+                project=self._args.settings.project,
+                location=self._args.settings.region,
+                name=executor.service.name,
+                role="roles/run.invoker",
+                member=account.member,
+                opts=self._child(),
+            )
         ]
 
     def _create_service(
         self, account: gcp.serviceaccount.Account, grants: list[pulumi.Resource]
     ) -> gcp.cloudrunv2.Service:
         settings, environment, key = self._args.settings, self._args.environment, self._args.signing_key
+        network = self._args.network
         return create_service(
             f"{self._name}-service",
             ServiceArgs(
@@ -108,8 +130,9 @@ class Api(pulumi.ComponentResource):
                 cpu=settings.api.cpu,
                 memory=settings.api.memory,
                 cpu_idle=True,
-                internal=False,
+                ingress=Ingress.ALL,
                 invoker_check=False,
+                vpc_access=network.access if network else None,
             ),
-            self._child([*grants, *self._args.store.ready]),
+            self._child([*grants, *self._args.store.ready, *(network.ready if network else ())]),
         )

@@ -11,7 +11,7 @@ from infra.alignment import known
 from infra.components.dead_letter import DeadLetter
 from infra.components.job_topic import JobTopic
 from infra.components.pubsub_agent import PubsubAgent
-from infra.components.service import ServiceArgs, create_service
+from infra.components.service import Ingress, ServiceArgs, create_service
 from infra.components.state_store import StateStore
 from infra.naming import labels
 from infra.settings import StackSettings
@@ -99,7 +99,7 @@ class PushWorker(pulumi.ComponentResource):
                 cpu=settings.worker.cpu,
                 memory=settings.worker.memory,
                 cpu_idle=bool(facts.cpu_idle),
-                internal=True,
+                ingress=Ingress.INTERNAL,
                 invoker_check=environment.push_auth is PushAuth.PLATFORM,
             ),
             self._child([reads_state, *self._args.store.ready]),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from enum import StrEnum
 from typing import Final
 
 import pulumi
@@ -19,8 +20,22 @@ from runtime.contract.settings.shared import PLATFORM_VARIABLES
 
 PORT: Final = 8080
 """The container's one port; the platform tells the process by itself."""
-_LIVENESS_PERIOD: Final = 10
-_LIVENESS_TIMEOUT: Final = 5
+_PROBE_PERIOD: Final = 10
+_PROBE_TIMEOUT: Final = 5
+_LIVENESS_FAILURES: Final = 3
+_READINESS_FAILURES: Final = 2
+"""One probe that fails by chance must not empty a service that has a single instance."""
+
+
+class Ingress(StrEnum):
+    """From where a service takes traffic."""
+
+    ALL = "INGRESS_TRAFFIC_ALL"
+    """From everywhere."""
+    INTERNAL = "INGRESS_TRAFFIC_INTERNAL_ONLY"
+    """From inside the project, which Pub/Sub's pushes and calls through its VPC are."""
+    LOAD_BALANCER = "INGRESS_TRAFFIC_INTERNAL_LOAD_BALANCER"
+    """From inside the project, and from its load balancers."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +52,7 @@ class ServiceArgs:
 
     Attributes:
         settings: the stack's.
-        role: `worker` or `api`: what the container runs.
+        role: `worker`, `api` or `executor`: what the container runs.
         part: value of the label `part`.
         name: physical name.
         account: e-mail of the service's own account.
@@ -50,8 +65,9 @@ class ServiceArgs:
         cpu: whole CPUs.
         memory: memory limit.
         cpu_idle: True takes the CPU away between requests.
-        internal: True admits only traffic from inside the project.
+        ingress: from where it takes traffic.
         invoker_check: True lets the platform check callers; False leaves that to the role.
+        vpc_access: how its traffic enters a VPC; None: none does.
     """
 
     settings: StackSettings
@@ -68,8 +84,9 @@ class ServiceArgs:
     cpu: str
     memory: str
     cpu_idle: bool
-    internal: bool
+    ingress: Ingress
     invoker_check: bool
+    vpc_access: gcp.cloudrunv2.ServiceTemplateVpcAccessArgs | None = None
 
 
 def create_service(name: str, args: ServiceArgs, opts: pulumi.ResourceOptions) -> gcp.cloudrunv2.Service:
@@ -80,7 +97,7 @@ def create_service(name: str, args: ServiceArgs, opts: pulumi.ResourceOptions) -
         name=args.name,
         project=settings.project,
         location=settings.region,
-        ingress="INGRESS_TRAFFIC_INTERNAL_ONLY" if args.internal else "INGRESS_TRAFFIC_ALL",
+        ingress=args.ingress,
         invoker_iam_disabled=not args.invoker_check,
         custom_audiences=[settings.names.address(args.name)],
         deletion_protection=settings.deletion_protection,
@@ -93,6 +110,7 @@ def create_service(name: str, args: ServiceArgs, opts: pulumi.ResourceOptions) -
                 min_instance_count=args.min_instances, max_instance_count=args.max_instances
             ),
             containers=[_container(args)],
+            vpc_access=args.vpc_access,
             labels=labels(settings.stack, args.part),
         ),
         opts=opts,
@@ -118,9 +136,16 @@ def _container(args: ServiceArgs) -> gcp.cloudrunv2.ServiceTemplateContainerArgs
         ),
         liveness_probe=gcp.cloudrunv2.ServiceTemplateContainerLivenessProbeArgs(
             http_get=gcp.cloudrunv2.ServiceTemplateContainerLivenessProbeHttpGetArgs(path=names.HEALTH_LIVE),
-            period_seconds=_LIVENESS_PERIOD,
-            timeout_seconds=_LIVENESS_TIMEOUT,
-            failure_threshold=3,
+            period_seconds=_PROBE_PERIOD,
+            timeout_seconds=_PROBE_TIMEOUT,
+            failure_threshold=_LIVENESS_FAILURES,
+        ),
+        readiness_probe=gcp.cloudrunv2.ServiceTemplateContainerReadinessProbeArgs(
+            http_get=gcp.cloudrunv2.ServiceTemplateContainerReadinessProbeHttpGetArgs(path=names.HEALTH_READY),
+            period_seconds=_PROBE_PERIOD,
+            timeout_seconds=_PROBE_TIMEOUT,
+            failure_threshold=_READINESS_FAILURES,
+            success_threshold=1,
         ),
     )
 
