@@ -17,6 +17,7 @@ from aiohttp import web
 from runtime.contract.names import HEALTH_LIVE, HEALTH_READY, METRICS
 from runtime.observability.metrics import Metrics
 from runtime.ports.clock import Clock
+from runtime.runner import runner_of
 
 DRAIN_WORK_SECONDS: Final = 8.0
 """Time for work in flight to finish or be released after SIGTERM; the platform kills after 10."""
@@ -140,7 +141,7 @@ async def serve(
         listener: a bound socket to serve on instead.
         on_bound: called once the process serves.
     """
-    runner = _runner(app)
+    runner = runner_of(app, lingering_time=LINGER_SECONDS, shutdown_timeout=DRAIN_CONNECTIONS_SECONDS)
     with _signals() as stop:
         stopping = asyncio.create_task(stop.wait(), name="wait for a signal")
         try:
@@ -165,17 +166,6 @@ async def serve(
             await asyncio.wait({stopping})
             await runner.cleanup()
             log.info("stopped")
-
-
-def _runner(app: web.Application) -> web.AppRunner:
-    return web.AppRunner(
-        app,
-        access_log=None,
-        handler_cancellation=False,
-        lingering_time=LINGER_SECONDS,
-        auto_decompress=False,  # no role takes compressed bodies, and an inflated one passes every limit on its way
-        shutdown_timeout=DRAIN_CONNECTIONS_SECONDS,
-    )
 
 
 @contextlib.contextmanager

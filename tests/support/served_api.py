@@ -25,6 +25,7 @@ from runtime.identity.key_cache import KeyCache
 from runtime.identity.push_token import PushVerifier
 from runtime.observability.metrics import Metrics
 from runtime.ports.documents import Query
+from runtime.runner import runner_of
 from runtime.server import Lifecycle
 from tests.support.api_bench import ScriptedPublisher
 from tests.support.faulty_documents import FaultyDocuments
@@ -81,10 +82,7 @@ class ServedApi:
                 ),
             )
         )
-        self._runner = web.AppRunner(
-            self.app, access_log=None, handler_cancellation=False, lingering_time=0.1, auto_decompress=False,
-            shutdown_timeout=1,
-        )  # fmt: skip
+        self._runner = runner_of(self.app, lingering_time=0.1, shutdown_timeout=1)
         self.port = 0
 
     async def start(self) -> None:

@@ -23,6 +23,7 @@ from runtime.identity.job_token import JobSigner, JobVerifier
 from runtime.observability.metrics import Metrics
 from runtime.ports.clock import Clock
 from runtime.ports.engine import RunContext, RunResult
+from runtime.runner import runner_of
 from runtime.server import Lifecycle
 from tests.support.executor_bench import RecordedApi
 from tests.support.job_keys import pair
@@ -72,10 +73,7 @@ class ServedExecutor:
         }
         self.app = create_app(ExecutorDeps(**{**given, **deps}))
         self.engines_stopped = 0
-        self._runner = web.AppRunner(
-            self.app, access_log=None, handler_cancellation=False, lingering_time=0.1, auto_decompress=False,
-            shutdown_timeout=1,
-        )  # fmt: skip
+        self._runner = runner_of(self.app, lingering_time=0.1, shutdown_timeout=1)
         self.port = 0
 
     async def start(self) -> None:
@@ -83,7 +81,8 @@ class ServedExecutor:
         await web.TCPSite(self._runner, "127.0.0.1", 0).start()
         self.port = self._runner.addresses[0][1]
         self.lifecycle.ready()
-        self.session = aiohttp.ClientSession(f"http://127.0.0.1:{self.port}", trust_env=False)
+        connector = aiohttp.TCPConnector(limit=0)
+        self.session = aiohttp.ClientSession(f"http://127.0.0.1:{self.port}", connector=connector, trust_env=False)
 
     async def stop(self) -> None:
         self.lifecycle.drain()

@@ -14,6 +14,7 @@ from runtime.adapters.memory import MemoryDocuments
 from runtime.contract.dead_letter import message_key
 from runtime.observability.metrics import Metrics
 from runtime.ports.documents import Key
+from runtime.runner import runner_of
 from runtime.server import Lifecycle
 from runtime.worker.app import create_app
 from runtime.worker.deps import WorkerDeps
@@ -46,14 +47,7 @@ class ServedWorker:
                 metrics=self.metrics,
             )
         )
-        self._runner = web.AppRunner(
-            app,
-            access_log=None,
-            handler_cancellation=False,
-            lingering_time=0.1,
-            auto_decompress=False,
-            shutdown_timeout=1,
-        )
+        self._runner = runner_of(app, lingering_time=0.1, shutdown_timeout=1)
         self.port = 0
 
     async def start(self) -> None:

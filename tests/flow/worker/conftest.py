@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, MutableMapping
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
@@ -17,7 +18,7 @@ async def served() -> AsyncIterator[ServedWorker]:
 
 
 @pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    # No renderer: it would read source files while a loop runs.
-    with capture_logs():
-        yield
+def logs() -> Iterator[list[MutableMapping[str, Any]]]:
+    """Every line that the test causes; no renderer, which would read source files while a loop runs."""
+    with capture_logs() as lines:
+        yield lines

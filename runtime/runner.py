@@ -1,0 +1,101 @@
+"""aiohttp's server, in our own words: what is no request, and what nobody wants a body of, gets a plain refusal."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from typing import Any, Final
+
+import structlog
+from aiohttp import hdrs, web
+
+MALFORMED: Final = "malformed_request"
+"""Answer, with 400, to bytes that are no HTTP."""
+UNHANDLED: Final = "unhandled_error"
+"""Answer, with 503, where a handler and every middleware around it failed."""
+
+log = structlog.get_logger()
+
+Handle = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+
+
+class Runner(web.AppRunner):
+    """Runs an application. The framework's own answers repeat what was sent and ask for bodies that nobody reads; these
+    do neither, and what was sent reaches no log.
+
+    Args: see web.AppRunner.
+    """
+
+    __slots__ = ()
+
+    async def _make_server(self) -> web.Server:
+        made = await super()._make_server()
+        return _Server(
+            self._without_idle_expectation(made.request_handler),
+            request_factory=made.request_factory,
+            handler_cancellation=made.handler_cancellation,
+            **made._kwargs,  # noqa: SLF001 - there is no other way to give an application's server its own connections
+        )
+
+    def _without_idle_expectation(self, handle: Handle) -> Handle:
+        """Hides `Expect` where no body is to be asked for: there the framework would send 100, or 417."""
+
+        async def expecting(request: web.BaseRequest) -> web.StreamResponse:
+            expectation = request.headers.get(hdrs.EXPECT)
+            if expectation is None or (expectation.lower() == "100-continue" and await self._wants_body(request)):
+                return await handle(request)
+            headers = request.headers.copy()
+            headers.popall(hdrs.EXPECT)
+            return await handle(request.clone(headers=headers))
+
+        return expecting
+
+    async def _wants_body(self, request: web.BaseRequest) -> bool:
+        if not request.can_read_body or not isinstance(request, web.Request):
+            return False
+        return (await self.app.router.resolve(request)).http_exception is None
+
+
+class _Server(web.Server):
+    def __call__(self) -> web.RequestHandler:
+        return _Connection(self, loop=self._loop, **self._kwargs)
+
+
+class _Connection(web.RequestHandler):
+    __slots__ = ()
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = HTTPStatus.INTERNAL_SERVER_ERROR,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """The last resort of the framework; `message` is its text, which repeats what was sent."""
+        del message
+        if request.writer.output_size > 0:
+            raise ConnectionError("an answer has begun, no other can be given")
+        if status < HTTPStatus.INTERNAL_SERVER_ERROR:
+            log.info("request_malformed", kind=type(exc).__name__)
+            response = web.Response(status=status, text=MALFORMED)
+        else:
+            log.error("unhandled_error", exc_info=exc)
+            response = web.Response(status=HTTPStatus.SERVICE_UNAVAILABLE, text=UNHANDLED)
+        response.force_close()
+        return response
+
+
+def runner_of(app: web.Application, **settings: Any) -> Runner:
+    """The runner of a role, which every server of one is made with.
+
+    Args:
+        app: built by the role's `create_app`.
+        settings: see web.AppRunner.
+    """
+    return Runner(
+        app,
+        access_log=None,
+        handler_cancellation=False,
+        auto_decompress=False,  # no role takes compressed bodies, and an inflated one passes every limit on its way
+        **settings,
+    )
