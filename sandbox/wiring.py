@@ -50,6 +50,7 @@ def run_role(role: str, instance: InstanceConfig, listener: socket.socket, envir
                 if isinstance(settings, ExecutorSettings)
                 else await _documents(settings, instance, clock, faults),
                 publisher=_pubsub(instance, session, clock) if isinstance(settings, ApiSettings) else None,
+                tokens=MetadataTokens(session, clock),
                 session=session,
                 key_source=GoogleKeySource(session),
             )
