@@ -1,48 +1,29 @@
-"""A delivery's claim, and a cold start: the own Firestore client against Google's, on Google's emulator.
-
-    make bench        or        uv run python bench/claims.py [--rounds 5] [--seconds 2]
+"""A delivery's claim: the own Firestore client against Google's, on Google's emulator.
 
 A delivery creates a claim that must not exist and then completes it under the version it got: two writes. The emulator
-and the clients share the cores, so deliveries per second say little; the CPU of this process does, and only as a ratio
-of clients that were measured in turn in one run. An import is timed in a fresh interpreter, byte code and page cache
-warm.
+and the clients share the cores, so deliveries per second say less than the CPU time of the client.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import statistics
-import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from uuid import uuid4
-
-import uvloop
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from google.cloud.firestore import AsyncClient
 
-from runtime.adapters.clock import SystemClock
-from runtime.adapters.firestore import FirestoreDocuments
+from bench.ours.emulator import firestore
+from bench.table import Spread, Table, cheaper, more
 from runtime.ports.documents import Create, Documents, Key, Replace
-from tests.support.emulators import firestore_client, running_firestore
-from tests.support.firestore_calls import thin
+from tests.support.emulators import firestore_client
 
-IN_FLIGHT = (1, 64)
-GOALS = {"CPU": 2.4, "import": 0.6}
-"""How many times less CPU a delivery needs at 64, and the part of the import's time that is left."""
-IMPORTS = {
-    "google": "import aiohttp.web, google.cloud.firestore",
-    "own": "import aiohttp.web, runtime.adapters.firestore, runtime.adapters.firestore_grpc",
-}
+IN_FLIGHT: Final = (1, 16, 64)
+GOOGLE: Final = "google.cloud.firestore AsyncClient"
+OWN: Final = "holdfast"
 CLAIM: dict[str, Any] = {
     "message_id": "8888888888888888",
     "subscription": "projects/p-test/subscriptions/execution",
@@ -70,14 +51,7 @@ class Measure:
 
     rates: list[float] = field(default_factory=list)
     cpu: list[float] = field(default_factory=list)
-
-    @property
-    def rate(self) -> float:
-        return statistics.median(self.rates)
-
-    @property
-    def microseconds(self) -> float:
-        return statistics.median(self.cpu) * 1e6
+    """Microseconds for each delivery."""
 
 
 def googles(client: AsyncClient) -> Deliver:
@@ -117,15 +91,13 @@ async def measure(deliver: Deliver, in_flight: int, seconds: float, into: Measur
     began, cpu = time.perf_counter(), time.process_time()
     await asyncio.gather(*(lane() for _ in range(in_flight)))
     into.rates.append(done / (time.perf_counter() - began))
-    into.cpu.append((time.process_time() - cpu) / done)
+    into.cpu.append(1e6 * (time.process_time() - cpu) / done)
 
 
-async def compare_claims(address: str, rounds: int, seconds: float) -> None:
-    """Measures in turn and prints the table."""
-    client = firestore_client(address, "bench-claims")
-    documents = FirestoreDocuments(thin(address, "bench-claims"), SystemClock())
-    clients = {"google": googles(client), "own": own(documents)}
-    print(f"{'in flight':>9}  {'client':8} {'deliveries/s':>12} {'CPU us each':>12}")
+async def compare(table: Table, address: str, *, rounds: int, seconds: float) -> None:
+    """Measures both in turn and adds the rows."""
+    client, documents = firestore_client(address, "bench-claims"), firestore(address)
+    clients = {GOOGLE: googles(client), OWN: own(documents)}
     for in_flight in IN_FLIGHT:
         found = {name: Measure() for name in clients}
         for deliver in clients.values():
@@ -133,42 +105,23 @@ async def compare_claims(address: str, rounds: int, seconds: float) -> None:
         for _ in range(rounds):
             for name, deliver in clients.items():
                 await measure(deliver, in_flight, seconds, found[name])
-        for name, result in found.items():
-            print(f"{in_flight:>9}  {name:8} {result.rate:>12.0f} {result.microseconds:>12.0f}")
-        less = found["google"].microseconds / found["own"].microseconds
-        more = found["own"].rate / found["google"].rate
-        print(f"{in_flight:>9}  {more:.1f} x the deliveries, {less:.1f} x less CPU (goal at 64: {GOALS['CPU']})")
+        ours, theirs = found[OWN], found[GOOGLE]
+        table.add(
+            cheaper(
+                f"claim + complete, {in_flight} in flight, client CPU us",
+                GOOGLE,
+                Spread(ours.cpu),
+                Spread(theirs.cpu),
+                2,
+            ),
+            more(
+                f"claim + complete, {in_flight} in flight, deliveries/s",
+                GOOGLE,
+                Spread(ours.rates),
+                Spread(theirs.rates),
+                1.5,
+            ),
+        )
     await documents.close()
     transport: Any = client._firestore_api.transport  # noqa: SLF001 - its own close() leaves the channel open
     await transport.close()
-
-
-def compare_imports(rounds: int) -> None:
-    """Measures in turn and prints the ratio."""
-    found: dict[str, list[float]] = {name: [] for name in IMPORTS}
-    for _ in range(rounds + 1):
-        for name, line in IMPORTS.items():
-            code = f"import time; began = time.perf_counter(); {line}; print(time.perf_counter() - began)"
-            root = Path(__file__).resolve().parents[1]
-            done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
-            found[name].append(float(done.stdout))
-    median = {name: statistics.median(times[1:]) for name, times in found.items()}  # the first one warms the caches
-    part = median["own"] / median["google"]
-    print(
-        f"import  google {median['google']:.2f} s, own {median['own']:.2f} s: {part:.2f} of it (goal {GOALS['import']})"
-    )
-
-
-def main(rounds: int, seconds: float) -> None:
-    """Starts the emulator and measures."""
-    compare_imports(rounds)
-    with tempfile.TemporaryDirectory() as folder, running_firestore(Path(folder) / "output.txt") as address:
-        uvloop.run(compare_claims(address, rounds, seconds))
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=2.0)
-    arguments = parser.parse_args()
-    main(arguments.rounds, arguments.seconds)
