@@ -12,6 +12,7 @@ from aiohttp import web
 from runtime.api.access import Access
 from runtime.api.callback_routes import CallbackRoutes
 from runtime.api.callbacks import Callbacks
+from runtime.api.cancellation import Cancellations
 from runtime.api.dead_letters import DeadLetters
 from runtime.api.deps import ApiDeps
 from runtime.api.dispatch import Dispatcher, DispatchRules
@@ -83,7 +84,8 @@ def create_app(deps: ApiDeps) -> web.Application:
         app.cleanup_ctx.append(_follows_executions)
         parts = replace(parts, waited=_waited(deps, executions, parts, watch))
     RunRoutes(parts).add_to(app, access)
-    CallbackRoutes(callbacks, deps.clock).add_to(app, access)
+    cancellations = Cancellations(runs, watch, deps.clock, deps.lifecycle.draining)
+    CallbackRoutes(callbacks, cancellations, deps.clock).add_to(app, access)
     LetterRoutes(_letter_parts(deps, runs, dispatcher)).add_to(app, access)
     KeyRoutes(KeyStore(deps.documents, ring, deps.clock), deps.clock).add_to(app, access)
 

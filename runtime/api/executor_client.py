@@ -17,6 +17,7 @@ from runtime.api.executor_errors import ExecutorBroken, ExecutorRefused, Executo
 from runtime.api.executor_messages import Message, MessageReader
 from runtime.ports.clock import Clock
 from runtime.ports.tokens import Tokens, TokenUnavailable
+from runtime.ports.tracing import carried
 
 PATH: Final = "/execute/sse"
 """Of the executor's three forms the one that shows signs of life, and whose run goes on when the API is replaced."""
@@ -86,7 +87,7 @@ class ExecutorClient:
         self._url = URL(url).origin()
         self._tokens = tokens
         self._clock = clock
-        self._headers = {
+        self._headers: dict[str, str] = {
             hdrs.CONTENT_TYPE: "application/json",
             hdrs.ACCEPT: "text/event-stream",
             hdrs.ACCEPT_ENCODING: "identity",
@@ -117,7 +118,7 @@ class ExecutorClient:
             yield ExecutorStream(response.content, self._clock, ends_at)
 
     async def _answered(self, job: bytes, token: str) -> aiohttp.ClientResponse:
-        headers = {**self._headers, hdrs.AUTHORIZATION: f"Bearer {token}"}
+        headers = {**self._headers, hdrs.AUTHORIZATION: f"Bearer {token}", **carried()}
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS)
         try:
             async with self._clock.timeout(ANSWER_SECONDS):

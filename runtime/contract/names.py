@@ -25,6 +25,7 @@ SCOPE_PUBSUB: Final = "https://www.googleapis.com/auth/pubsub"
 
 CALLBACK_EVENTS_PATH: Final = "/api/v1/execution/events"
 CALLBACK_PROGRESS_PATH: Final = "/api/v1/execution/progress"
+CALLBACK_CANCELLATION_PATH: Final = "/api/v1/execution/cancellation"
 TICK_PATH: Final = "/internal/tick"
 DEAD_LETTERS_PATH: Final = "/internal/dead-letters"
 DEAD_LETTER_SOURCE: Final = "source"

@@ -154,6 +154,7 @@ class _Attempt:
     async def run(self) -> AttemptEnd:
         """Works, and reports."""
         keeper = asyncio.create_task(self._lease.keep())
+        heeding = asyncio.create_task(self._lease.heed())
         feeder = self._batcher.start()
         try:
             result = await self._work(keeper, feeder)
@@ -162,7 +163,7 @@ class _Attempt:
             await end(keeper)
             return await self._give_up(result)
         finally:
-            await end(keeper, feeder)
+            await end(keeper, feeder, heeding)
 
     async def _work(self, keeper: asyncio.Task[HoldfastError], feeder: asyncio.Task[None]) -> RunResult | AttemptEnd:
         if self._engine is None:

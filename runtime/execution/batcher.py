@@ -12,7 +12,7 @@ import structlog
 
 from runtime.contract.errors import HoldfastError
 from runtime.contract.limits import CALLBACK_BATCH_BYTES, EVENT_BYTES
-from runtime.execution.callback_messages import Callbacks, EventsRequest, SequenceGap, Until
+from runtime.execution.callback_messages import EventCallback, EventsRequest, SequenceGap, Until
 from runtime.execution.event import EVENT_TYPE, EventRecord, event_id
 from runtime.execution.meters import Meters
 from runtime.execution.values import ValueRefused, encode
@@ -85,7 +85,7 @@ class EventBatcher:
 
     def __init__(
         self,
-        callbacks: Callbacks,
+        callbacks: EventCallback,
         source: EventSource,
         clock: Clock,
         *,

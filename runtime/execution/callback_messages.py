@@ -1,4 +1,4 @@
-"""The two callbacks of a running job: what is sent, what is answered, what may go wrong."""
+"""The callbacks of a running job: what is sent, what is answered, what may go wrong."""
 
 from __future__ import annotations
 
@@ -68,6 +68,19 @@ class ProgressAnswer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Cancellation:
+    """What a worker hears beside its lease.
+
+    Attributes:
+        cancel_requested: the run is to stop.
+        ended: the run has ended, or goes on in another generation: nothing of this one counts any more.
+    """
+
+    cancel_requested: bool
+    ended: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EventsRequest:
     """Events of a run, in order and without gaps."""
 
@@ -127,11 +140,27 @@ Until = Callable[[], float]
 """Monotonic time after which a callback is no longer tried; asked again before every try."""
 
 
-class Callbacks(Protocol):
-    """The API's side of a running job. Repeating a request is safe: both calls do so themselves."""
+class EventCallback(Protocol):
+    """The API as it takes events. Repeating a request is safe: the call does so itself."""
+
+    async def events(self, request: EventsRequest, *, until: Until | None = None) -> int:
+        """Delivers events, and gives the sequence that the API expects next.
+
+        Args:
+            request: what to deliver.
+            until: retried as long as there is time; None: as often as the settings say.
+
+        Raises:
+            CallbackUnavailable, CallbackRefused, LeaseNotCurrent, SequenceGap
+        """
+        ...
+
+
+class Callbacks(EventCallback, Protocol):
+    """The API's side of a running job."""
 
     async def progress(self, request: ProgressRequest, *, until: Until | None = None) -> ProgressAnswer:
-        """Reports progress.
+        """Reports progress; repeated like `events`.
 
         Args:
             request: what to report.
@@ -142,10 +171,13 @@ class Callbacks(Protocol):
         """
         ...
 
-    async def events(self, request: EventsRequest, *, until: Until | None = None) -> int:
-        """Delivers events, and gives the sequence that the API expects next.
+    async def cancellation(self, *, wait: int) -> Cancellation:
+        """Whether the run is to stop. Asked once.
+
+        Args:
+            wait: seconds for which the answer may be held back while there is nothing to say.
 
         Raises:
-            CallbackUnavailable, CallbackRefused, LeaseNotCurrent, SequenceGap
+            CallbackUnavailable, CallbackRefused
         """
         ...

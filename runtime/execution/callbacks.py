@@ -1,4 +1,4 @@
-"""The HTTP client of the two callbacks."""
+"""The HTTP client of the callbacks."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from typing import Final, TypeVar
 import aiohttp
 import msgspec
 
-from runtime.contract.names import CALLBACK_EVENTS_PATH, CALLBACK_PROGRESS_PATH
+from runtime.contract.names import CALLBACK_CANCELLATION_PATH, CALLBACK_EVENTS_PATH, CALLBACK_PROGRESS_PATH
 from runtime.contract.states import RunState
 from runtime.execution.callback_messages import (
     CallbackRefused,
     CallbackUnavailable,
+    Cancellation,
     EventsRequest,
     LeaseNotCurrent,
     ProgressAnswer,
@@ -57,12 +58,17 @@ class _Events(msgspec.Struct):
     next_sequence: int
 
 
+class _Cancellation(msgspec.Struct):
+    cancel_requested: bool
+    ended: bool
+
+
 class _Problem(msgspec.Struct):
     code: str = ""
     detail: str = ""
 
 
-_Answer = TypeVar("_Answer", _Progress, _Events)
+_Answer = TypeVar("_Answer", _Progress, _Events, _Cancellation)
 
 
 class _TryAgain(Exception):
@@ -144,6 +150,15 @@ class ExecutionCallbacks:
         answer, _ = await self._send(CALLBACK_EVENTS_PATH, encode_events(request), _Events, until)
         return answer.next_sequence
 
+    async def cancellation(self, *, wait: int) -> Cancellation:
+        """See Callbacks."""
+        seconds = wait + self._rules.timeout.total_seconds()
+        try:
+            answer, _ = await self._try(f"{CALLBACK_CANCELLATION_PATH}?wait={wait}", None, _Cancellation, seconds)
+        except _TryAgain as again:
+            raise CallbackUnavailable(f"the API does not say whether the run is to stop: {again}") from None
+        return Cancellation(cancel_requested=answer.cancel_requested, ended=answer.ended)
+
     async def _send(self, path: str, body: bytes, kind: type[_Answer], until: Until | None) -> tuple[_Answer, float]:
         tries = 0
         fault = "there was no time left for it"
@@ -165,11 +180,13 @@ class ExecutionCallbacks:
         limit = most if most is not None else self._rules.timeout.total_seconds()
         return limit if until is None else min(limit, until() - self._clock.monotonic())
 
-    async def _try(self, path: str, body: bytes, kind: type[_Answer], seconds: float) -> tuple[_Answer, float]:
+    async def _try(self, path: str, body: bytes | None, kind: type[_Answer], seconds: float) -> tuple[_Answer, float]:
+        """One try, with its time: a POST of the body, or a GET where there is none."""
         sent_at = self._clock.monotonic()
         timeout = aiohttp.ClientTimeout(total=seconds, connect=min(seconds, CONNECT_SECONDS))
         try:
-            async with self._session.post(
+            async with self._session.request(
+                "GET" if body is None else "POST",
                 self._base + path,
                 data=body,
                 headers={**self._headers, **carried()},

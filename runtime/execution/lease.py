@@ -22,6 +22,7 @@ from runtime.execution.callback_messages import (
     ProgressAnswer,
     ProgressRequest,
 )
+from runtime.execution.cancellation import until_stopped
 from runtime.execution.tasks import end, first_done
 from runtime.ports.clock import Clock
 
@@ -156,6 +157,12 @@ class RunLease:
                 return LeaseNotCurrent(f"the lease of {self._job_id} is not ours any more, the run is {answer.status}")
             self._keep(answer)
 
+    async def heed(self) -> None:
+        """Waits for the run's owner to stop it, which the next renewal would say only later."""
+        said = await until_stopped(self._callbacks, self._clock)
+        if said is not None and said.cancel_requested:
+            self._cancel()
+
     async def release(self, cause: FailureClass | None, seconds: float) -> None:
         """Gives the lease back, so that the next attempt need not wait for its end. Best effort: it lapses otherwise.
 
@@ -192,8 +199,11 @@ class RunLease:
         # Counted from before the request left: the store's lease began later, never earlier.
         self._valid_until = answer.sent_at + left
         if answer.cancel_requested:
-            self.cancel_requested = True
-            self.cancelled.set()
+            self._cancel()
+
+    def _cancel(self) -> None:
+        self.cancel_requested = True
+        self.cancelled.set()
 
     async def _park(self, seconds: float, stop: asyncio.Event) -> None:
         waiting = asyncio.create_task(stop.wait())

@@ -21,6 +21,7 @@ from runtime.execution.callback_messages import (
     ProgressRequest,
     Until,
 )
+from runtime.execution.cancellation import until_stopped
 from runtime.execution.event import EventRecord, event_id
 from runtime.execution.meters import Meters
 from runtime.execution.tasks import end, first_done
@@ -107,7 +108,11 @@ class Reporter:
 
     def start(self) -> None:
         """Begins to send events and to renew the lease."""
-        self._tasks = (self._batcher.start(), asyncio.create_task(self._renew(), name="renew the lease"))
+        self._tasks = (
+            self._batcher.start(),
+            asyncio.create_task(self._renew(), name="renew the lease"),
+            asyncio.create_task(self._heed(), name="wait for a cancellation"),
+        )
 
     def event(self, event_type: str, payload: bytes, timestamp: str) -> None:
         """Hands an encoded event over; where too many wait, it is counted and lost: a run never waits for reports."""
@@ -134,12 +139,8 @@ class Reporter:
         """Leaves nothing running."""
         await end(*self._tasks)
 
-    async def progress(self, request: ProgressRequest, *, until: Until | None = None) -> ProgressAnswer:
-        """See Callbacks."""
-        return await self._callbacks.progress(request, until=until)
-
     async def events(self, request: EventsRequest, *, until: Until | None = None) -> int:  # noqa: ARG002 - tried as often as the settings say
-        """See Callbacks; never fails."""
+        """See EventCallback; never fails."""
         count = len(request.events)
         result = "failed"
         try:
@@ -185,6 +186,13 @@ class Reporter:
             except CallbackError as error:
                 log.warning("lease_not_renewed", run_id=self._run.run_id, error=error.line())
                 self._judge(error)
+
+    async def _heed(self) -> None:
+        said = await until_stopped(self._callbacks, self._clock)
+        if said is not None and said.cancel_requested:
+            self._stop(Stop.CANCEL_REQUESTED)
+        elif said is not None:
+            self._judge(LeaseNotCurrent(f"the run of {self._run.job_id} has ended without this call"))
 
     def _heard(self, answer: ProgressAnswer, *, renewal: bool = False) -> None:
         if not answer.lease_acquired:

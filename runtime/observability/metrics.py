@@ -46,7 +46,9 @@ class Metrics:
         self.key_cache_age = Gauge("key_cache_age_seconds", "Age of the signing keys", registry=registry)
         self.isolated_processes = Gauge("isolated_processes", "Engine processes alive", registry=registry)
         self.executing = Gauge("executing_runs", "Runs that the executor works on now", registry=registry)
-        self.executor_calls = Counter("executor_calls", "Calls of the executor, by result", ["result"], registry=registry)
+        self.executor_calls = Counter(
+            "executor_calls", "Calls of the executor, by result", ["result"], registry=registry
+        )
         self.streams = Counter("streams", "Streams of runs, by how they ended", ["end"], registry=registry)
 
     def text(self) -> bytes:

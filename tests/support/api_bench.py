@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from runtime.adapters.clock import ManualClock
 from runtime.adapters.memory import MemoryDocuments
 from runtime.api.callbacks import Callbacks
+from runtime.api.cancellation import Cancellations
 from runtime.api.dead_letters import DeadLetters
 from runtime.api.dispatch import Dispatcher, DispatchRules
 from runtime.api.event_feed import EventFeed
@@ -115,6 +116,7 @@ class ApiBench:
         dispatcher = Dispatcher(self.publisher, JobSigner(KEYS.private_pem, KID), rules, self.clock, self.metrics)
         self.submissions = Submissions(self.runs, dispatcher, self.clock, max_queue_age)
         self.callbacks = Callbacks(self.runs, run_lease)
+        self.cancellations = Cancellations(self.runs, self.watch, self.clock, self.draining)
         self.sweeper = Sweeper(self.documents, self.runs, dispatcher, self.clock, self.metrics, self.draining)
         self.letters = LetterStore(self.documents)
         self.dead_letters = DeadLetters(self.letters, self.runs, self.verifier, self.clock, self.metrics)

@@ -10,7 +10,14 @@ from typing import Any
 
 from runtime.adapters.clock import ManualClock
 from runtime.contract.states import STATE_OF_PROGRESS, ProgressStatus, RunState
-from runtime.execution.callback_messages import CallbackError, EventsRequest, ProgressAnswer, ProgressRequest, Until
+from runtime.execution.callback_messages import (
+    CallbackError,
+    Cancellation,
+    EventsRequest,
+    ProgressAnswer,
+    ProgressRequest,
+    Until,
+)
 from runtime.execution.event import EventRecord
 from runtime.executor.channel import Channel, ChannelRules
 from runtime.executor.ending import Ending
@@ -30,6 +37,7 @@ class RecordedApi:
         gate: every call waits while it is clear.
         held: whether the lease is the caller's.
         cancel_requested: part of every progress answer.
+        stopped: what the question for a cancellation is answered with; waited for while there is nothing.
     """
 
     def __init__(self) -> None:
@@ -41,6 +49,7 @@ class RecordedApi:
         self.gate = asyncio.Event()
         self.gate.set()
         self.held = True
+        self.stopped: asyncio.Queue[Cancellation | CallbackError] = asyncio.Queue()
         self.cancel_requested = False
 
     async def progress(self, request: ProgressRequest, *, until: Until | None = None) -> ProgressAnswer:
@@ -67,6 +76,12 @@ class RecordedApi:
         self.batches.append(len(request.events))
         self._answered("events", request)
         return len(self.events_kept)
+
+    async def cancellation(self, *, wait: int) -> Cancellation:
+        answer = await self.stopped.get()
+        if isinstance(answer, CallbackError):
+            raise answer
+        return answer
 
     @property
     def types(self) -> list[str]:

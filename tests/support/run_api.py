@@ -15,6 +15,7 @@ from runtime.contract.states import RunState
 from runtime.execution.callback_messages import (
     CallbackRefused,
     CallbackUnavailable,
+    Cancellation,
     EventsRequest,
     LeaseNotCurrent,
     ProgressAnswer,
@@ -72,6 +73,10 @@ class RunApi:
             body, lambda: self.bench.callbacks.events(self._run(request.job_id), read_events(body)), until
         )
         return int(answer["next_sequence"])
+
+    async def cancellation(self, *, wait: int) -> Cancellation:
+        answer = await self.bench.cancellations.poll("r1", "r1.1", wait)
+        return Cancellation(cancel_requested=bool(answer["cancel_requested"]), ended=bool(answer["ended"]))
 
     async def _applied(
         self, body: bytes, apply: Callable[[], Awaitable[dict[str, object]]], until: Until | None

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from runtime.contract.limits import API_BODY_BYTES, INLINE_PAYLOAD_BYTES
-from runtime.contract.names import CALLBACK_EVENTS_PATH, CALLBACK_PROGRESS_PATH
+from runtime.contract.names import CALLBACK_CANCELLATION_PATH, CALLBACK_EVENTS_PATH, CALLBACK_PROGRESS_PATH
 from tests.support.served_api import FLOW, KEY, ServedApi
 
 GOOD: dict[str, Any] = {"engine": "flow", "flow": FLOW}
@@ -90,8 +90,9 @@ async def test_an_encoded_body_is_a_415_and_not_inflated(served: ServedApi, enco
 ROUTES = [
     ("POST", "/v1/runs"), ("GET", "/v1/runs"), ("GET", "/v1/runs/r1"), ("GET", "/v1/runs/r1/events"),
     ("POST", "/v1/runs/r1/cancel"), ("POST", "/v1/keys"), ("GET", "/v1/keys"), ("DELETE", "/v1/keys/shop"),
-    ("POST", CALLBACK_PROGRESS_PATH), ("POST", CALLBACK_EVENTS_PATH), ("POST", "/internal/tick"),
-    ("POST", "/internal/dead-letters"), ("GET", "/v1/dead-letters"), ("GET", "/v1/dead-letters/" + "a" * 64),
+    ("POST", CALLBACK_PROGRESS_PATH), ("POST", CALLBACK_EVENTS_PATH), ("GET", CALLBACK_CANCELLATION_PATH),
+    ("POST", "/internal/tick"), ("POST", "/internal/dead-letters"),
+    ("GET", "/v1/dead-letters"), ("GET", "/v1/dead-letters/" + "a" * 64),
     ("POST", "/v1/dead-letters/" + "a" * 64 + "/replay"),
 ]  # fmt: skip
 

@@ -16,7 +16,7 @@ from sandbox.cloud_run.instance_config import InstanceConfig
 from sandbox.cloud_run.line import Order
 from sandbox.network import Hosts
 from tests.support.endpoint import Endpoint
-from tests.support.executor_calls import accepts, flow
+from tests.support.executor_calls import accepts, flow, reports
 from tests.support.served_executor import ServedExecutor
 from tests.support.settings import executor_env
 
@@ -36,7 +36,7 @@ async def test_an_instance_needs_neither_a_database_nor_a_broker(tmp_path: Path)
             job = ServedExecutor().job(engine="flow", spec=flow(0), payload=7)
             body = await _answer(f"{address}/execute", job)
             assert (body["status"], body["result"], body.get("callback_failed")) == ("completed", 7, None)
-            assert api.calls[-1].json["status"] == "completed"
+            assert reports(api)[-1].json["status"] == "completed"
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(child.pid, signal.SIGTERM)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from runtime.contract.states import FailureClass, ProgressStatus, RunState
-from runtime.execution.callback_messages import CallbackUnavailable
+from runtime.execution.callback_messages import CallbackRefused, CallbackUnavailable, Cancellation
 from runtime.execution.outcome import AttemptKind
 from runtime.execution.process.starter import ProcessUnavailable
 from runtime.ports.engine import RunContext, RunResult
@@ -18,12 +18,21 @@ from tests.support.attempt_bench import AttemptBench, bench
 from tests.support.scripted_engine import completes, until_cancelled
 
 
-async def test_a_request_of_the_owner_to_cancel_reaches_the_engine_with_the_next_renewal() -> None:
+@pytest.mark.parametrize(("deaf", "seconds"), [(False, 1), (True, 45)], ids=["asked for it", "by the next renewal"])
+async def test_a_request_of_the_owner_to_cancel_reaches_the_engine(
+    monkeypatch: pytest.MonkeyPatch, deaf: bool, seconds: float
+) -> None:
+    async def refused(*, wait: int) -> Cancellation:
+        raise CallbackRefused("an API that knows no such question", status=404)
+
     one = await bench(until_cancelled)
+    if deaf:
+        monkeypatch.setattr(one.api, "cancellation", refused)
     task = asyncio.create_task(one.attempt())
     await one.clock.advance(10)
     await one.api.bench.cancel()
-    await one.clock.advance(45)
+    await one.clock.advance(seconds)
+    assert task.done()
     end = await task
     assert (end.kind, end.state) == (AttemptKind.DONE, RunState.CANCELLED)
     assert one.engine.running == 0

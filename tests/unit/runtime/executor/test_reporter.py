@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from runtime.adapters.clock import ManualClock
 from runtime.execution.answer import failed
-from runtime.execution.callback_messages import CallbackUnavailable, LeaseNotCurrent
+from runtime.execution.callback_messages import CallbackUnavailable, Cancellation, LeaseNotCurrent
 from runtime.execution.event import event_id
 from runtime.executor.ending import Stop, ending
 from runtime.executor.reporter import FLUSH_SECONDS, ReportedRun, Reporter, ReportRules
@@ -122,3 +124,15 @@ async def test_an_end_that_the_api_already_has_is_reported() -> None:
     await bench.clock.advance(1)
     assert await task is False, "the record says cancelled, the run failed"
     await bench.reporter.close()
+
+
+@pytest.mark.parametrize(
+    ("cancel_requested", "why"), [(True, Stop.CANCEL_REQUESTED), (False, Stop.LEASE_LOST)], ids=["stop", "ended"]
+)
+async def test_a_run_stops_long_before_its_next_renewal(cancel_requested: bool, why: Stop) -> None:
+    bench = Bench()
+    bench.api.stopped.put_nowait(Cancellation(cancel_requested=cancel_requested, ended=not cancel_requested))
+    await bench.clock.advance(0)
+    assert bench.stops == [why]
+    assert bench.api.reports == []
+    assert await bench.finish() is cancel_requested, "an end is reported by who was asked to stop, not by who is late"
