@@ -77,6 +77,11 @@ class Names:
         return _account(f"{self.prefix}-executor")
 
     @property
+    def public_endpoint(self) -> str:
+        """Parts of the load balancer in front of the API; some get up to nine characters more."""
+        return _within(f"{self.prefix}-public", NETWORK_MAX - 9)
+
+    @property
     def network(self) -> str:
         """VPC, and its subnet in the region."""
         return _within(f"{self.prefix}-network", NETWORK_MAX)

@@ -13,8 +13,10 @@ from pydantic import BeforeValidator, ConfigDict, Field
 
 from infra.fields import Explanation, Flag, explained, fitting, shaped
 from infra.naming import PREFIX_MAX, Names
+from infra.sections.alerts import AlertsPlan
 from infra.sections.api import ApiPlan
 from infra.sections.executor import ExecutorPlan
+from infra.sections.public_endpoint import PublicEndpointPlan
 from infra.sections.section import Section
 from infra.sections.worker import WorkerPlan
 from runtime.contract.settings import job_keys, rules
@@ -133,6 +135,10 @@ class StackSettings(Section):
     api: ApiPlan = Field(default_factory=ApiPlan)
     executor: ExecutorPlan | None = None
     """None: no executor, and the API refuses what must be answered at once."""
+    alerts: AlertsPlan | None = None
+    """None: no alerts."""
+    public_endpoint: PublicEndpointPlan | None = None
+    """None: the API has its run.app address only."""
 
     @property
     def names(self) -> Names:

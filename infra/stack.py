@@ -8,12 +8,14 @@ from dataclasses import dataclass
 import pulumi
 
 from infra.alignment import Plans, align
+from infra.components.alerts import Alerts, AlertsArgs
 from infra.components.api import Api, ApiArgs
 from infra.components.dead_letter import DeadLetter, DeadLetterArgs
 from infra.components.dead_letter_push import DeadLetterPush, DeadLetterPushArgs
 from infra.components.executor import Executor, ExecutorArgs
 from infra.components.job_topic import JobTopic, JobTopicArgs
 from infra.components.network import Network, NetworkArgs
+from infra.components.public_endpoint import PublicEndpoint, PublicEndpointArgs
 from infra.components.pubsub_agent import PubsubAgent, PubsubAgentArgs
 from infra.components.push_worker import PushWorker, PushWorkerArgs
 from infra.components.schedule import Schedule, ScheduleArgs
@@ -81,6 +83,13 @@ def deploy(settings: StackSettings) -> Mapping[str, pulumi.Input[str]]:
         exports["executor_address"] = executor.address
     for workload, path in paths.items():
         exports |= path.exports(workload)
+    if settings.alerts is not None:
+        Alerts("alerts", AlertsArgs(settings=settings, plan=settings.alerts))
+    if settings.public_endpoint is not None:
+        endpoint = PublicEndpoint(
+            "public", PublicEndpointArgs(settings=settings, plan=settings.public_endpoint, api=api)
+        )
+        exports |= {"public_url": endpoint.url, "public_address": endpoint.address.address}
     return exports
 
 

@@ -12,6 +12,8 @@ from ..rule import Context, Level, Option, Rule, Scope, Severity, rule
 from ..service import Service
 
 _LABELLED: Final = (SERVICE, SUBSCRIPTION, TOPIC, SECRET, BUCKET)
+_OTHER_LABELS: Final = frozenset({"gcp:monitoring/notificationChannel:NotificationChannel"})
+"""Types whose `labels` are settings, like the address that is written to."""
 _KEY: Final = re.compile(r"[a-z][a-z0-9_-]{0,62}", re.ASCII)
 _VALUE: Final = re.compile(r"[a-z0-9_-]{0,63}", re.ASCII)
 _SERVICE_NAME: Final = re.compile(r"[a-z](?:[a-z0-9-]{0,47}[a-z0-9])?", re.ASCII)
@@ -30,7 +32,8 @@ _PUBSUB_NAME: Final = re.compile(r"(?!goog)[A-Za-z][A-Za-z0-9\-_.~+%]{2,254}", r
 )
 def l01(resource: Resource, _: Context) -> Iterator[str]:
     """Keys and values."""
-    for key, value in resource.properties.mapping("labels").items():
+    places = ("userLabels",) if resource.type in _OTHER_LABELS else ("labels", "userLabels")
+    for key, value in [each for place in places for each in resource.properties.mapping(place).items()]:
         fits = value is UNKNOWN or (isinstance(value, str) and _VALUE.fullmatch(value))
         if not _KEY.fullmatch(key) or not fits:
             yield f"the label {key} does not fit"

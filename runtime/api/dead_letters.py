@@ -17,6 +17,7 @@ from runtime.api.run_record import RunRecord
 from runtime.api.run_store import Change, RunStore
 from runtime.api.transitions import Ruling, dead_letter
 from runtime.contract.envelope import EnvelopeError
+from runtime.contract.names import DEAD_LETTERED
 from runtime.contract.settings.words import Workload
 from runtime.contract.states import RunState
 from runtime.identity.job_token import JobClaims, JobVerifier
@@ -119,7 +120,7 @@ class DeadLetters:
         self._metrics.dead_letters.labels(source=letter.source, failure_class=letter.failure_class.value).inc()
         write = log.warning if spurious else log.error
         write(
-            "pubsub_message_dead_lettered",
+            DEAD_LETTERED,
             subscription=letter.subscription,
             letter_id=message.letter_id,
             reason=letter.reason,

@@ -14,6 +14,7 @@ from jose.backends.base import Key
 from jose.exceptions import JOSEError
 
 from runtime.contract.errors import Decision, HoldfastError
+from runtime.contract.names import KEYS_NOT_REFRESHED
 from runtime.ports.clock import Clock
 from runtime.ports.tokens import KeySource, TokenUnavailable
 
@@ -125,9 +126,7 @@ class KeyCache:
                 async with self._clock.timeout(FETCH_LIMIT):
                     raw = await self._source.fetch()
             except (TokenUnavailable, TimeoutError) as error:
-                log.warning(
-                    "push_key_refresh_failed", reason=str(error) or "timeout", age=self.age, grace=self.in_grace
-                )
+                self._tell(str(error) or "timeout")
                 return
             self._accept(raw)
 
@@ -139,11 +138,15 @@ class KeyCache:
             if (key := _usable_key(entry)) is not None
         }
         if not keys:
-            log.warning("push_key_refresh_failed", reason="no usable key in the set", age=self.age, grace=self.in_grace)
+            self._tell("no usable key in the set")
             return
         self._raw, self._keys = dict(raw), MappingProxyType(keys)
         self._fetched_at, self._tried_well = self._clock.monotonic(), True
         log.info("push_keys_refreshed", key_count=len(keys))
+
+    def _tell(self, reason: str) -> None:
+        """A fetch that brought nothing; `age` is seconds, and what an alert compares."""
+        log.warning(KEYS_NOT_REFRESHED, reason=reason, age=self.age, grace=self.in_grace)
 
 
 def _usable_key(entry: Mapping[str, object]) -> Key | None:

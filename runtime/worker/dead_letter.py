@@ -12,7 +12,7 @@ import structlog
 from runtime.contract.dead_letter import LETTER_RETENTION, DeadLetter, message_key, read_time
 from runtime.contract.envelope import PushEnvelope
 from runtime.contract.limits import DEAD_LETTER_PAYLOAD_BYTES
-from runtime.contract.names import DEAD_LETTER_PAYLOADS, DEAD_LETTERS, TTL_FIELD
+from runtime.contract.names import DEAD_LETTER_PAYLOADS, DEAD_LETTERED, DEAD_LETTERS, TTL_FIELD
 from runtime.contract.outcomes import Outcome, outcome
 from runtime.contract.states import FailureClass
 from runtime.contract.strict_base64 import decode_base64
@@ -86,7 +86,7 @@ async def bury(
         return outcome("claim_lost")
     deps.metrics.dead_letters.labels(source=letter.source, failure_class=str(letter.failure_class)).inc()
     log.error(
-        "pubsub_message_dead_lettered",
+        DEAD_LETTERED,
         subscription=letter.subscription,
         attempts=letter.attempts,
         excused=letter.excused,

@@ -8,7 +8,18 @@ from typing import Any, Final
 
 from sandbox.provider.behaviour import Behaviour, Inputs, Surroundings
 from sandbox.provider.faults import ProviderRefused
-from sandbox.provider.products import accounts, cloud_run, firestore, grants, network, pubsub, scheduler, secret_manager
+from sandbox.provider.products import (
+    accounts,
+    cloud_run,
+    firestore,
+    grants,
+    load_balancer,
+    monitoring,
+    network,
+    pubsub,
+    scheduler,
+    secret_manager,
+)
 from sandbox.provider.schema import arguments_of
 from sandbox.world import World
 
@@ -17,6 +28,8 @@ _PRODUCTS: Final[tuple[Mapping[str, Behaviour], ...]] = (
     cloud_run.BEHAVIOURS,
     firestore.BEHAVIOURS,
     grants.BEHAVIOURS,
+    load_balancer.BEHAVIOURS,
+    monitoring.BEHAVIOURS,
     network.BEHAVIOURS,
     pubsub.BEHAVIOURS,
     scheduler.BEHAVIOURS,

@@ -8,9 +8,11 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 
 import pytest
+from structlog.testing import capture_logs
 
 from runtime.adapters.clock import ManualClock
 from runtime.contract.errors import Decision
+from runtime.contract.names import KEYS_NOT_REFRESHED
 from runtime.identity.key_cache import KeyCache, KeySetUnavailable
 from tests.support.google_tokens import Jwk, KeyServer, encoded, public_jwk
 
@@ -243,6 +245,16 @@ async def test_the_age_is_none_before_the_first_fetch(keys: KeyCache, clock: Man
     await keys.load()
     await clock.advance(5)
     assert keys.age == 5
+
+
+async def test_a_failed_fetch_tells_how_old_the_keys_are(keys: KeyCache, server: KeyServer, clock: ManualClock) -> None:
+    """An alert compares the number."""
+    await keys.load()
+    server.failing = True
+    await clock.advance(2700)
+    with capture_logs() as lines:
+        assert await unavailable(keys, "new")
+    assert [(line["event"], line["age"]) for line in lines] == [(KEYS_NOT_REFRESHED, 2700)]
 
 
 async def test_the_background_task_loads_what_the_start_did_not(

@@ -246,9 +246,9 @@ def test_functions_answer_for_this_project_only(tmp_path: Path) -> None:
 
 def test_a_type_that_no_service_acts_on_is_recorded_all_the_same(tmp_path: Path) -> None:
     world = new_world(tmp_path)
-    inputs = {"displayName": "x", "type": "email"}
+    inputs = {"filter": "severity>=ERROR"}
 
-    channel = create(world, "gcp:monitoring/notificationChannel:NotificationChannel", inputs)
+    metric = create(world, "gcp:logging/metric:Metric", inputs)
 
-    assert channel.name == "it"
-    assert channel.outputs["id"]
+    assert metric.name == "it"
+    assert metric.outputs["id"]
