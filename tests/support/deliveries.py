@@ -14,6 +14,7 @@ from runtime.contract.envelope import PushEnvelope
 from runtime.contract.names import DEAD_LETTER_PAYLOADS, DEAD_LETTERS
 from runtime.contract.states import FailureClass
 from runtime.observability.metrics import Metrics
+from runtime.ports.clock import Clock
 from runtime.ports.documents import Documents, Query
 from runtime.server import Lifecycle
 from runtime.worker.claim import Claims
@@ -118,8 +119,10 @@ class DeliveryBench(ClaimsBench):
         self.identity = PushIdentity(clock)
         self.workload = ScriptedWorkload()
 
-    def worker(self, store: Documents | None = None, workload: Workload | None = None) -> Worker:
-        return Worker(self, store or self.store, workload or self.workload)
+    def worker(
+        self, store: Documents | None = None, workload: Workload | None = None, clock: Clock | None = None
+    ) -> Worker:
+        return Worker(self, store or self.store, workload or self.workload, clock or self.clock)
 
     async def letters(self) -> list[dict[str, object]]:
         return [dict(one.data) for one in await self.memory.query(Query(DEAD_LETTERS))]
@@ -131,22 +134,22 @@ class DeliveryBench(ClaimsBench):
 class Worker:
     """One process, with its own way to the store."""
 
-    def __init__(self, bench: DeliveryBench, store: Documents, workload: Workload) -> None:
+    def __init__(self, bench: DeliveryBench, store: Documents, workload: Workload, clock: Clock) -> None:
         self.bench = bench
         self.metrics = Metrics()
-        self.lifecycle = Lifecycle(bench.clock)
+        self.lifecycle = Lifecycle(clock)
         self.lifecycle.ready()
         self.deps = WorkerDeps(
             settings=bench.settings,
             documents=store,
             push_verifier=bench.identity.verifier(bench.settings),
             workload=workload,
-            clock=bench.clock,
+            clock=clock,
             lifecycle=self.lifecycle,
             metrics=self.metrics,
             revision="rev-1",
         )
-        tools = ClaimTools(store, bench.settings, bench.clock, self.metrics, self.lifecycle.track)
+        tools = ClaimTools(store, bench.settings, clock, self.metrics, self.lifecycle.track)
         self.claims = Claims(tools, owner="rev-1/x", draining=self.lifecycle.draining)
 
     async def deliver(self, content: bytes = GOOD, **request: Any) -> str:
