@@ -209,3 +209,9 @@ def leaves_a_file(_job: RunningJob) -> str:
     path = Path(tempfile.mkdtemp()) / "left"
     path.write_text("x")
     return str(path)
+
+
+def has_an_effect_in_the_end(job: RunningJob) -> None:
+    time.sleep(job.input["seconds"])
+    with Path(job.input["path"]).open("a") as stream:
+        stream.write("effect\n")

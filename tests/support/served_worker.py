@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
-from typing import Any
+from typing import Any, Self
 
 import aiohttp
 from aiohttp import web
@@ -27,9 +27,9 @@ from tests.support.push_tokens import PushIdentity
 class ServedWorker:
     """The worker, its parts, and ways to reach it."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, lingering: float = 0.1, **changes: Any) -> None:
         clock = SystemClock()
-        self.settings = settings()
+        self.settings = settings(**changes)
         self.identity = PushIdentity(clock)
         self.memory = MemoryDocuments(clock)
         self.store = FaultyDocuments(self.memory)
@@ -47,8 +47,15 @@ class ServedWorker:
                 metrics=self.metrics,
             )
         )
-        self._runner = runner_of(app, lingering_time=0.1, shutdown_timeout=1)
+        self._runner = runner_of(app, lingering_time=lingering, shutdown_timeout=1)
         self.port = 0
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_about: object) -> None:
+        await self.stop()
 
     async def start(self) -> None:
         await self._runner.setup()
