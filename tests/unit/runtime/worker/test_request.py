@@ -10,6 +10,8 @@ import pytest
 
 from runtime.adapters.clock import ManualClock
 from runtime.contract import limits
+from runtime.contract.names import STRIPPED_SIGNATURE
+from runtime.contract.settings.words import PushAuth
 from tests.support.deliveries import DeliveryBench, RaisingBody, envelope
 
 # --- who asks -------------------------------------------------------------------------------------------------------
@@ -27,6 +29,17 @@ async def test_an_unknown_caller_is_refused_before_the_body_is_read(
 ) -> None:
     answer = await deliveries.worker().deliver(authorization=authorization, body=_unreadable)
     assert answer == "push_token_rejected"
+    assert deliveries.store.calls == []
+
+
+async def test_a_removed_signature_is_refused_unread_and_counted_by_its_reason(clock: ManualClock) -> None:
+    """BR-17"""
+    deliveries = DeliveryBench(clock, push_auth=PushAuth.IN_PROCESS)
+    token = deliveries.identity.token().rpartition(b".")[0] + b"." + STRIPPED_SIGNATURE.encode()
+    worker = deliveries.worker()
+    answer = await worker.deliver(authorization=(b"Bearer " + token,), body=_unreadable)
+    assert answer == "push_signature_stripped"
+    assert worker.sample("deliveries_total", outcome="push_signature_stripped") == 1
     assert deliveries.store.calls == []
 
 
@@ -124,6 +137,9 @@ async def test_a_body_that_does_not_come_is_not_waited_for(deliveries: DeliveryB
         ('{"message":{}}'.encode("utf-16"), "envelope_malformed"),
         (envelope(message_id=""), "missing_message_id"),
         (envelope(message_id=" "), "missing_message_id"),
+        (envelope().replace(b'"1001"', b"1001"), "envelope_malformed"),
+        (envelope(attributes=[]), "envelope_malformed"),
+        (envelope(attributes={"a": 1}), "envelope_malformed"),
         (envelope(message_id="1001", message_id_="x").replace(b"message_id_", b"message_id"), "envelope_conflict"),
         (envelope().replace(b"exec-sub", b"other-sub"), "unexpected_subscription"),
     ],
@@ -131,6 +147,7 @@ async def test_a_body_that_does_not_come_is_not_waited_for(deliveries: DeliveryB
 async def test_an_envelope_that_cannot_be_read_makes_no_claim(
     deliveries: DeliveryBench, body: bytes, code: str
 ) -> None:
+    """BR-01, BR-02, BR-07, BR-09"""
     assert await deliveries.worker().deliver(body) == code
     assert deliveries.store.calls == []
 
@@ -148,8 +165,14 @@ async def test_attributes_may_be_missing(deliveries: DeliveryBench, attributes: 
     assert await deliveries.worker().deliver(envelope(orderingKey="k", **attributes)) == "completed"
 
 
-@pytest.mark.parametrize("time", ["2026-11-30T12:00:00Z", "2026-11-30T12:00:00.123456789Z", "garbage", None])
-async def test_the_publish_time_decides_nothing(deliveries: DeliveryBench, time: str | None) -> None:
+@pytest.mark.parametrize(
+    "time",
+    [
+        "2026-11-30T12:00:00Z", "2026-11-30T12:00:00.1Z", "2026-11-30T12:00:00.123456789Z", "2026-11-30T12:00:00+00:00",
+        "2026-12-31T23:59:60Z", "garbage", None, 5,
+    ],
+)  # fmt: skip
+async def test_the_publish_time_decides_nothing(deliveries: DeliveryBench, time: object) -> None:
     """BR-06"""
     assert await deliveries.worker().deliver(envelope(publishTime=time)) == "completed"
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from runtime.contract.limits import MESSAGE_DATA_BYTES
 from runtime.contract.outcomes import OUTCOMES
 from runtime.contract.states import ProgressStatus, RunState
 from runtime.execution.answer import failed
@@ -21,6 +22,7 @@ from runtime.identity.job_token import JobSigner
 from runtime.ports.engine import Isolation, RunContext, RunResult
 from runtime.worker.workloads.execution import CODES, LOOP_CHARACTERS, REFUSALS, ExecutionWorkload
 from tests.support.api_bench import KEYS, KID
+from tests.support.claims import settings
 from tests.support.deliveries import DeliveryBench, Worker, envelope
 from tests.support.run_api import LEASE, RunApi, accepted
 
@@ -266,6 +268,18 @@ async def test_a_token_that_has_expired_is_not_retried(bench: Bench) -> None:
     assert bench.api.calls == [], "the token is not shown to anybody"
 
 
+async def test_a_slow_clock_gives_no_genuine_job_up(bench: Bench) -> None:
+    message = bench.message()
+    bench.clock.skew(-300)
+    answers = [await bench.deliver(message) for _ in range(5)]
+    assert set(answers) == {"execution_token_not_yet_valid"}
+    assert await bench.deliveries.letters() == []
+    attempts = await bench.deliveries.field("attempts"), await bench.deliveries.field("excused")
+    assert attempts == (5, 5), "none of them counts"
+    bench.clock.skew(300)
+    assert await bench.deliver(message) == "completed"
+
+
 @pytest.mark.parametrize("change", [{"engine": "other"}, {"payload": 2}, {"callback_url": "https://evil.test"}])
 async def test_a_payload_that_is_not_what_was_signed_is_not_retried(bench: Bench, change: dict[str, Any]) -> None:
     payload = {**bench.payload, **change}
@@ -297,6 +311,32 @@ async def test_a_large_job_is_read_beside_the_loop(bench: Bench) -> None:
     payload = bench.signed(payload="x" * LOOP_CHARACTERS)
     worker = bench.worker()
     assert await asyncio.wait_for(worker.deliver(bench.message(payload=payload)), 30) == "completed"
+
+
+async def test_data_of_just_the_largest_size_is_worked(bench: Bench) -> None:
+    """BR-10"""
+    short = len(json.dumps({**bench.api.bench.publisher.messages[-1][1], "payload": bench.signed(payload="")}))
+    data = {"payload": bench.signed(payload="x" * (MESSAGE_DATA_BYTES - short))}
+    body = json.dumps({**bench.api.bench.publisher.messages[-1][1], **data}).encode()
+    assert len(body) == MESSAGE_DATA_BYTES
+    assert await asyncio.wait_for(bench.worker().deliver(envelope(body)), 60) == "completed"
+    assert await bench.deliver(envelope(body + b" ", message_id="1002")) == "message_too_large"
+
+
+async def test_work_beyond_a_clients_default_timeout_succeeds(bench: Bench) -> None:
+    """BR-53: 300 s is what an HTTP client allows where nobody says anything else."""
+
+    async def long(_context: RunContext) -> RunResult:
+        await bench.clock.sleep(3000)
+        return RunResult(ProgressStatus.COMPLETED)
+
+    bench.deliveries.settings = settings(
+        request_timeout=3600, process_timeout=3570, run_timeout=3540, claim_retention=timedelta(days=1)
+    )
+    bench.engine.work = long
+    payload = bench.signed(timeout_ms=3_540_000)
+    assert await bench.deliver(bench.message(payload=payload)) == "completed"
+    assert await bench.state() is RunState.SUCCEEDED
 
 
 def test_every_end_of_an_attempt_has_an_outcome() -> None:
