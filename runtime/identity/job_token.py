@@ -25,9 +25,10 @@ MATCHED: Final = ("run_id", "app_id", "job_id", "callback_url")
 
 
 class JobRefused(HoldfastError):
-    """A job that is not what the API signed; permanent, no repetition makes it so.
+    """A job that is not what the API signed; permanent, no repetition makes it so. One code is none of these: of
+    `job_token_not_yet_valid` all is well but the time, and later, or on another machine, that is too.
 
-    Codes: `job_token_invalid`, `job_token_expired`, `job_payload_mismatch`.
+    Codes: `job_token_invalid`, `job_token_expired`, `job_payload_mismatch`, `job_token_not_yet_valid`.
     """
 
     code = "job_token_invalid"
@@ -143,7 +144,7 @@ class JobVerifier:
         """Checks a token alone, as callbacks carry it.
 
         Raises:
-            JobRefused: `job_token_invalid`, `job_token_expired`.
+            JobRefused: `job_token_invalid`, `job_token_expired`, `job_token_not_yet_valid`.
         """
         try:
             parsed = parse_token(token)
@@ -164,7 +165,11 @@ def _job_claims(claims: Mapping[str, object], now: float) -> JobClaims:
             raise JobRefused(f"the claim {name} of the job's token is not {expected!r}")
     issued, starts, expires = (_time(claims, name) for name in ("iat", "nbf", "exp"))
     if max(issued, starts) > now + LEEWAY:
-        raise JobRefused("the job's token is not valid yet")
+        ahead = max(issued, starts) - now
+        raise JobRefused(
+            f"the job's token becomes valid in {ahead:.0f} s by this machine's clock; set the clock that is wrong",
+            code="job_token_not_yet_valid",
+        )
     if expires < now - LEEWAY:
         raise JobRefused("the job's token has expired; a replay signs a new one", code="job_token_expired")
     return JobClaims(
