@@ -17,7 +17,7 @@ from runtime.contract.envelope import PushEnvelope
 from runtime.contract.names import TTL_FIELD
 from runtime.contract.outcomes import OUTCOMES, Verdict
 from runtime.contract.states import FailureClass
-from runtime.ports.documents import Value, Version, Write
+from runtime.ports.documents import Key, Value, Version, Write
 from runtime.worker.claim_record import ClaimRecord, ClaimState
 from runtime.worker.workload import Ended, JobFacts
 from tests.support.deliveries import DeliveryBench, envelope
@@ -37,6 +37,14 @@ class WatchedDocuments(memory.MemoryDocuments):
         self._stale_after = stale_after
         self.faults: list[str] = []
         self.completed: set[str] = set()
+        self.done: set[str] = set()
+        """Tokens whose work has had its effect."""
+
+    def effect(self, key: Key) -> None:
+        """The work of a claim's present owner has had its effect."""
+        row = self._rows(key.collection).get(key.id)
+        if row is not None:
+            self.done.add(ClaimRecord.read(row.data).token)
 
     def _apply(self, write: Write, data: dict[str, Value], now: datetime) -> Version:
         before = self._rows(write.key.collection).get(write.key.id)
@@ -62,6 +70,10 @@ class WatchedDocuments(memory.MemoryDocuments):
         if before.state is ClaimState.DEAD_LETTERED and after.state is not ClaimState.DEAD_LETTERED:
             self.faults.append(f"a dead letter came back: {after}")
         stale = before.state is ClaimState.IN_PROGRESS and now - row.updated_at >= self._stale_after
+        if after.token != before.token and after.attempts != before.attempts + 1:
+            self.faults.append(f"a new owner that is not counted: {before} -> {after}")
+        if after.state is ClaimState.RELEASED and after.token in self.done:
+            self.faults.append(f"what was done is released as undone: {after}")
         if after.token != before.token and before.state is not ClaimState.RELEASED and not stale:
             self.faults.append(f"a live claim was taken: {before} -> {after}")
 
@@ -154,6 +166,7 @@ class OwnerJob:
                 return None
             if (code := work.finish.result()) == "completed" and self.owner.alive:
                 self.message.effects += 1
+                model.documents.effect(model.bench.key(self.message.id))
             return Ended(code)
         finally:
             stopping.cancel()
@@ -239,6 +252,12 @@ class ClaimModel:
         dead = code == "dead_letter_window_exhausted"
         if not (message.id in await self.letters() if dead else message.effects):
             self.faults.append(f"message {message.id} was acknowledged with {code}, and nothing came of it")
+
+    def interrupt(self, message: Message) -> None:
+        """Cancels a message's deliveries, as a server at the end of its patience does."""
+        for delivery, of in self.deliveries.items():
+            if of is message:
+                delivery.cancel()
 
     async def letters(self) -> set[str]:
         return {str(letter["message_id"]) for letter in await self.bench.letters()}

@@ -92,9 +92,23 @@ class Claims(RuleBasedStateMachine):
 
         self.do(wait())
 
-    @rule(delivery=MAYBE, index=NUMBERS, code=st.sampled_from(ENDS), troubles=TROUBLES, pause=PAUSES)
+    @rule(
+        delivery=MAYBE,
+        index=NUMBERS,
+        code=st.sampled_from(ENDS),
+        troubles=TROUBLES,
+        pause=PAUSES,
+        interrupted=st.booleans(),
+    )
     def finish(
-        self, delivery: Delivery | None, index: int, code: str, troubles: tuple[Trouble, ...], pause: float
+        self,
+        delivery: Delivery | None,
+        index: int,
+        code: str,
+        troubles: tuple[Trouble, ...],
+        pause: float,
+        *,
+        interrupted: bool,
     ) -> None:
         async def end() -> None:
             await self._deliver(delivery)
@@ -103,6 +117,9 @@ class Claims(RuleBasedStateMachine):
                 work = able[index % len(able)]
                 work.owner.store.troubles.extend(troubles)
                 work.finish.set_result(code)
+                await self.model.advance(1)
+                if interrupted:
+                    self.model.interrupt(work.message)
             await self.model.advance(pause)
 
         self.do(end())
