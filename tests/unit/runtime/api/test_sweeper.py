@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from runtime.api import sweeper
 from runtime.contract import names
-from runtime.contract.states import FailureClass, RunState
+from runtime.contract.states import FailureClass, RunMode, RunState
 from runtime.ports.documents import Delete, Key, Replace, StoreUnavailable
-from tests.support.api_bench import ApiBench
+from tests.support.api_bench import ApiBench, request
 from tests.support.faulty_documents import Fault
 
 NOTHING = {
@@ -48,6 +49,32 @@ async def test_a_republished_run_is_signed_afresh() -> None:
     assert await bench.sweeper.tick() == {**NOTHING, "published": 1}
     claims = bench.verifier.verify(bench.publisher.messages[0][1]["payload"], bench.clock.now())
     assert claims.issued_at == bench.clock.now()
+
+
+@pytest.mark.parametrize("mode", [RunMode.SYNC, RunMode.STREAM])
+async def test_a_run_whose_caller_waited_expires_when_nobody_reports_it(mode: RunMode) -> None:
+    """An API that was killed right after the record was made leaves a run that nobody works."""
+    bench = ApiBench()
+    wanted = replace(request(), mode=mode, timeout=timedelta(seconds=100))
+    await bench.submissions.begin(wanted, "shop", "lease", timedelta(seconds=150))
+    await bench.clock.advance(159)
+    assert await bench.sweeper.tick() == NOTHING, "its timeout was 100 s, and a report may take a minute more"
+    await bench.clock.advance(1)
+    assert await bench.sweeper.tick() == {**NOTHING, "expired": 1}
+    record = await bench.record()
+    assert (record.failure_class, record.status_code) == (FailureClass.FRAMEWORK_TIMEOUT, 504)
+    assert bench.publisher.messages == []
+
+
+async def test_a_run_whose_lease_is_renewed_outlives_its_timeout() -> None:
+    bench = ApiBench()
+    wanted = replace(request(), mode=RunMode.SYNC, timeout=timedelta(seconds=100))
+    await bench.submissions.begin(wanted, "shop", "lease", timedelta(seconds=150))
+    await bench.clock.advance(140)
+    assert (await bench.lease("lease"))["lease_acquired"]
+    await bench.clock.advance(149)
+    assert await bench.sweeper.tick() == NOTHING
+    assert (await bench.progress("lease", "completed"))["accepted"]
 
 
 async def test_two_ticks_at_once_publish_a_run_once() -> None:
