@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote, urlencode
@@ -15,6 +16,9 @@ from cli.failure import CommandFailed, ExitCode
 
 POLL_SECONDS = 20
 """Longest wait of one long poll."""
+QUICK = aiohttp.ClientTimeout(total=POLL_SECONDS + 15, sock_connect=5)
+WAITED = aiohttp.ClientTimeout(total=3600, sock_connect=5)
+"""Of calls that last as long as a run: Cloud Run's longest request."""
 
 
 class Client:
@@ -30,7 +34,6 @@ class Client:
     async def __aenter__(self) -> Self:
         self._session = aiohttp.ClientSession(
             headers={"Authorization": f"Bearer {self._endpoint.key}"},
-            timeout=aiohttp.ClientTimeout(total=POLL_SECONDS + 15, sock_connect=5),
             trust_env=False,
         )
         return self
@@ -41,8 +44,21 @@ class Client:
         await self._session.close()
 
     async def submit(self, body: Mapping[str, object]) -> dict[str, Any]:
-        """Creates a run and returns its record."""
-        return await self._call("POST", "/v1/runs", body)
+        """Creates a run and returns its record; in mode `sync` once the run has ended."""
+        return await self._call("POST", "/v1/runs", body, timeout=WAITED)
+
+    async def stream(self, body: Mapping[str, object]) -> AsyncIterator[dict[str, Any]]:
+        """Creates a run of mode `stream`; its events, to the one that says how it ended."""
+        async with self._answered("POST", "/v1/runs", body, WAITED) as response:
+            async for line in _lines(response.content):
+                event = json.loads(line)
+                yield event
+                if event["event_type"] == "completed":
+                    return
+        raise CommandFailed(
+            "the stream broke off before its run ended; look for the run with `holdfast runs list`",
+            ExitCode.UNREACHABLE,
+        )
 
     async def run(self, run_id: str) -> dict[str, Any]:
         """A run's record."""
@@ -82,19 +98,43 @@ class Client:
         """Begins the next generation of a letter's run, and returns the run."""
         return await self._call("POST", f"/v1/dead-letters/{quote(letter_id, safe='')}/replay")
 
-    async def _call(self, method: str, path: str, body: Mapping[str, object] | None = None) -> dict[str, Any]:
+    async def _call(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, object] | None = None,
+        timeout: aiohttp.ClientTimeout = QUICK,
+    ) -> dict[str, Any]:
+        async with self._answered(method, path, body, timeout) as response:
+            answer = json.loads(await response.text())
+            return dict(answer)
+
+    @asynccontextmanager
+    async def _answered(
+        self, method: str, path: str, body: Mapping[str, object] | None, timeout: aiohttp.ClientTimeout
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
         url = f"{self._endpoint.url}{path}"
+        accept = {"Accept": "application/x-ndjson, application/json"}
         try:
-            async with self._session.request(method, url, json=body, allow_redirects=False) as response:
-                text = await response.text()
-                if response.status < 400:
-                    answer = json.loads(text)
-                    return dict(answer)
-                raise CommandFailed(_refusal(response.status, text), ExitCode.REFUSED)
+            async with self._session.request(
+                method, url, json=body, headers=accept, timeout=timeout, allow_redirects=False
+            ) as response:
+                if response.status >= 400:
+                    raise CommandFailed(_refusal(response.status, await response.text()), ExitCode.REFUSED)
+                yield response
         except (aiohttp.ClientError, TimeoutError) as error:
             raise CommandFailed(
                 f"no answer from {self._endpoint.url}: {error or type(error).__name__}", ExitCode.UNREACHABLE
             ) from error
+
+
+async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+    """Whole lines, however long."""
+    rest = b""
+    async for chunk in content.iter_any():
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            yield line
 
 
 def _refusal(status: int, text: str) -> str:

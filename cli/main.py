@@ -15,7 +15,7 @@ from cli import dead_letters, keys, tables
 from cli.client import Client
 from cli.endpoint import find_endpoint
 from cli.failure import CommandFailed, ExitCode
-from runtime.contract.states import RunState
+from runtime.contract.states import RunMode, RunState
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Reliable job execution, here and on Google Cloud.")
 runs_app = typer.Typer(no_args_is_help=True, help="Look at runs.")
@@ -57,9 +57,14 @@ def run(
     input_: Annotated[str, typer.Option("--input", help="The run's input, as JSON.")] = "null",
     follow: Annotated[bool, typer.Option("--follow", help="Show events until the run ends.")] = False,
     timeout: Annotated[int | None, typer.Option(help="Seconds that one attempt may take.", min=1)] = None,
+    mode: Annotated[
+        RunMode, typer.Option(help="Queue the job; or wait for its result, or for its events, through the executor.")
+    ] = RunMode.ASYNC,
 ) -> None:
     """Submit a job."""
-    body: dict[str, Any] = {**_job(job), "input": _json(input_, "--input")}
+    if follow and mode is not RunMode.ASYNC:
+        raise CommandFailed(f"--follow goes with --mode async; --mode {mode} waits anyway", ExitCode.USAGE)
+    body: dict[str, Any] = {**_job(job), "input": _json(input_, "--input"), "mode": mode.value}
     if timeout is not None:
         body["timeout_seconds"] = timeout
     raise typer.Exit(asyncio.run(_run(body, follow=follow)))
@@ -98,15 +103,30 @@ def show(
 
 async def _run(body: dict[str, Any], *, follow: bool) -> ExitCode:
     async with Client(find_endpoint()) as client:
-        record = await client.submit(body)
-        if not follow:
-            out.print(tables.run(record))
-            return ExitCode.OK
-        async for item in client.events(record["run_id"]):
-            out.print(tables.event(item))
-        record = await client.run(record["run_id"])
+        if body["mode"] == RunMode.STREAM:
+            run_id = await _streamed(client, body)
+            record = await client.run(run_id)
+        else:
+            record = await client.submit(body)
+            if body["mode"] == RunMode.ASYNC and not follow:
+                out.print(tables.run(record))
+                return ExitCode.OK
+            if follow:
+                async for item in client.events(record["run_id"]):
+                    out.print(tables.event(item))
+                record = await client.run(record["run_id"])
         out.print(tables.run(record))
     return ExitCode.OK if record["state"] == RunState.SUCCEEDED else ExitCode.RUN_NOT_SUCCEEDED
+
+
+async def _streamed(client: Client, body: dict[str, Any]) -> str:
+    """Shows a run's events as they come; the run's id."""
+    run_id = ""
+    async for item in client.stream(body):
+        run_id = item["payload"].get("run_id", run_id) if item["event_type"] == "run_initiated" else run_id
+        if item["event_type"] not in {"run_initiated", "completed"}:
+            out.print(tables.event(item))
+    return run_id
 
 
 def _job(job: str) -> dict[str, Any]:

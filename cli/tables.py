@@ -61,8 +61,8 @@ def run(record: Mapping[str, Any]) -> Table:
 
 
 def event(item: Mapping[str, Any]) -> Text:
-    """One event on one line."""
-    line = Text(f"{item['sequence']:>4} ", style="dim")
+    """One event on one line; those of a stream have no number."""
+    line = Text(f"{item['sequence']:>4} " if "sequence" in item else "", style="dim")
     line.append(f"{item['event_type']:<12} ", style="bold")
     line.append(_plain(item["payload"]))
     return line
