@@ -11,6 +11,7 @@ from typing import Final
 import uvloop
 
 from runtime.adapters.clock import SystemClock
+from runtime.collector import spare_the_collector
 from runtime.contract.errors import HoldfastError
 from runtime.contract.settings.faults import SettingsError
 from runtime.observability import logs
@@ -57,7 +58,7 @@ async def _serve(settings: Settings, revision: str, connect: Connect, listener: 
     process = Process(clock=clock, lifecycle=Lifecycle(clock), metrics=Metrics(), revision=revision)
     async with connect(settings, clock) as outside:
         app = await build(settings, outside, process)
-        await serve(app, process.lifecycle, port=settings.port, listener=listener)
+        await serve(app, process.lifecycle, port=settings.port, listener=listener, on_bound=spare_the_collector)
 
 
 def _refuse(lines: tuple[str, ...] | list[str]) -> int:

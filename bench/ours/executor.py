@@ -20,6 +20,7 @@ import uvloop
 from bench.peers.events import PAYLOAD
 from bench.setup import Setup
 from runtime.adapters.clock import SystemClock
+from runtime.collector import spare_the_collector
 from runtime.contract.settings.executor import ExecutorSettings
 from runtime.contract.states import STATE_OF_PROGRESS, ProgressStatus
 from runtime.execution.callback_messages import Cancellation, EventsRequest, ProgressAnswer, ProgressRequest, Until
@@ -104,7 +105,8 @@ async def main(port: int) -> None:
             stop_engines=nothing,
         )
     )
-    await serve(app, lifecycle, port=port, listener=socket.create_server(("127.0.0.1", port), backlog=1024))
+    listener = socket.create_server(("127.0.0.1", port), backlog=1024)
+    await serve(app, lifecycle, port=port, listener=listener, on_bound=spare_the_collector)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ import uvloop
 
 from bench.setup import Setup
 from runtime.adapters.clock import SystemClock
+from runtime.collector import spare_the_collector
 from runtime.contract.envelope import PushEnvelope, decode_data
 from runtime.contract.settings.words import PushAuth, Workload
 from runtime.contract.settings.worker import WorkerSettings
@@ -133,7 +134,8 @@ async def main(mode: str, port: int) -> None:
         )
     )
     await keys.load()
-    await serve(app, lifecycle, port=port, listener=socket.create_server(("127.0.0.1", port), backlog=1024))
+    listener = socket.create_server(("127.0.0.1", port), backlog=1024)
+    await serve(app, lifecycle, port=port, listener=listener, on_bound=spare_the_collector)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import structlog
 from runtime.contract.errors import HoldfastError
 from runtime.contract.limits import CALLBACK_BATCH_BYTES, EVENT_BYTES
 from runtime.execution.callback_messages import EventCallback, EventsRequest, SequenceGap, Until
-from runtime.execution.event import EVENT_TYPE, EventRecord, event_id
+from runtime.execution.event import EVENT_TYPE, Emitted, NumberedEvents
 from runtime.execution.meters import Meters
 from runtime.execution.values import ValueRefused, encode
 from runtime.ports.clock import Clock
@@ -60,17 +60,6 @@ class EventSource:
     next_sequence: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Waiting:
-    event_type: str
-    payload: bytes
-    timestamp: str
-
-    @property
-    def size(self) -> int:
-        return len(self.payload) + ENVELOPE_BYTES
-
-
 class EventBatcher:
     """Takes events from any number of producers and delivers each of them, or fails as a whole.
 
@@ -100,7 +89,7 @@ class EventBatcher:
         self._rules = rules or BatchRules()
         self._meters = meters
         self._sequence = source.next_sequence
-        self._waiting: deque[_Waiting] = deque()
+        self._waiting: deque[Emitted] = deque()
         self._bytes = 0
         self._closing = False
         self._entrance = asyncio.Lock()
@@ -127,7 +116,7 @@ class EventBatcher:
         if EVENT_TYPE.fullmatch(event_type) is None:
             raise ValueRefused(f"{event_type[:80]!r} is no event type: 1 to 64 lower case letters, digits and _")
         encoded = encode(payload, EVENT_BYTES)
-        event = _Waiting(event_type, encoded, self._timestamp())
+        event = (event_type, encoded, self._timestamp())
         async with self._entrance:  # those who wait for room keep their order
             while self._full() and not self._over():
                 self._room.clear()
@@ -136,18 +125,19 @@ class EventBatcher:
                 self._drop(1)
                 return
             self._waiting.append(event)
-            self._bytes += event.size
+            self._bytes += len(encoded) + ENVELOPE_BYTES
         self._wake()
 
     def offer(self, event_type: str, encoded: bytes, timestamp: str) -> bool:
         """Hands over an event that was checked and encoded before; False where too much is waiting: it is dropped."""
-        if self._full() or self._over():
+        waiting = self._waiting
+        if len(waiting) >= QUEUE_EVENTS or self._bytes >= QUEUE_BYTES or self._over():
             self._drop(1)
             return False
-        event = _Waiting(event_type, encoded, timestamp)
-        self._waiting.append(event)
-        self._bytes += event.size
-        self._wake()
+        waiting.append((event_type, encoded, timestamp))
+        self._bytes += len(encoded) + ENVELOPE_BYTES
+        if len(waiting) == 1 or len(waiting) == self._rules.size or self._bytes >= self._rules.byte_limit:
+            self._wake()
         return True
 
     async def close(self) -> None:
@@ -185,25 +175,31 @@ class EventBatcher:
         except TimeoutError:
             return
 
-    def _take(self) -> list[EventRecord]:
-        batch: list[EventRecord] = []
-        size = 0
-        while self._waiting and len(batch) < self._rules.size:
-            event = self._waiting[0]
-            if batch and size + event.size > self._rules.byte_limit:
-                break
-            self._waiting.popleft()
-            size += event.size
-            sequence = self._sequence + len(batch)
-            identity = event_id(self._source.run_id, self._source.attempt, sequence)
-            batch.append(EventRecord(identity, sequence, event.event_type, event.payload, event.timestamp))
-        self._bytes -= size
+    def _take(self) -> NumberedEvents:
+        if len(self._waiting) <= self._rules.size and self._bytes <= self._rules.byte_limit:
+            batch = list(self._waiting)
+            self._waiting.clear()
+            self._bytes = 0
+        else:
+            batch = self._part()
         if not self._waiting and not self._closing:
             self._some.clear()
         self._room.set()
+        return NumberedEvents(self._source.run_id, self._source.attempt, self._sequence, batch)
+
+    def _part(self) -> list[Emitted]:
+        batch: list[Emitted] = []
+        size = 0
+        while self._waiting and len(batch) < self._rules.size:
+            length = len(self._waiting[0][1]) + ENVELOPE_BYTES
+            if batch and size + length > self._rules.byte_limit:
+                break
+            size += length
+            batch.append(self._waiting.popleft())
+        self._bytes -= size
         return batch
 
-    async def _deliver(self, batch: list[EventRecord]) -> None:
+    async def _deliver(self, batch: NumberedEvents) -> None:
         request = EventsRequest(job_id=self._source.job_id, lease_token=self._source.lease_token, events=batch)
         try:
             following = await self._callbacks.events(request, until=self._until)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 from runtime.contract.errors import Decision, HoldfastError
 from runtime.contract.states import FailureClass, ProgressStatus, RunState
-from runtime.execution.event import EventRecord
+from runtime.execution.event import NumberedEvents
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +86,7 @@ class EventsRequest:
 
     job_id: str
     lease_token: str
-    events: Sequence[EventRecord]
+    events: NumberedEvents
 
 
 class CallbackError(HoldfastError):

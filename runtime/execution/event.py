@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple, overload
 
 from runtime.contract.states import ProgressStatus
 from runtime.execution.values import one_line
@@ -57,25 +56,77 @@ def event_id(run_id: str, attempt: int, sequence: int) -> str:
     return "evt-" + hashlib.sha256(f"{run_id}:{attempt}:{sequence}".encode()).hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
-class EventRecord:
+class EventRecord(NamedTuple):
     """One event as it is sent.
 
     Attributes:
-        id: see event_id.
+        run_id: whose it is.
+        attempt: which attempt's.
         sequence: position in the run, over all attempts, from 0, without gaps.
         event_type: see EVENT_TYPE.
         payload: encoded JSON value.
         timestamp: when the engine emitted it, RFC 3339 in UTC.
     """
 
-    id: str
+    run_id: str
+    attempt: int
     sequence: int
     event_type: str
     payload: bytes
     timestamp: str
 
+    @property
+    def id(self) -> str:
+        """See event_id."""
+        return event_id(self.run_id, self.attempt, self.sequence)
+
     def encoded(self) -> bytes:
         """The event as a JSON object; every part but the payload is of a fixed alphabet."""
         head = f'{{"id":"{self.id}","sequence":{self.sequence},"event_type":"{self.event_type}","payload":'
         return head.encode() + self.payload + f',"timestamp":"{self.timestamp}"}}'.encode()
+
+
+Emitted = tuple[str, bytes, str]
+"""Type, encoded payload and timestamp of an event that has no number yet."""
+
+
+class NumberedEvents(Sequence[EventRecord]):
+    """Events in a row with their numbers, which cost nothing until the events are sent.
+
+    Args:
+        run_id: whose they are.
+        attempt: which attempt's.
+        first: sequence of the first one.
+        events: in order.
+    """
+
+    __slots__ = ("_attempt", "_events", "_run_id", "first")
+
+    def __init__(self, run_id: str, attempt: int, first: int, events: Sequence[Emitted]) -> None:
+        self._run_id = run_id
+        self._attempt = attempt
+        self._events = events
+        self.first = first
+
+    def renumbered(self, attempt: int, first: int) -> NumberedEvents:
+        """The same events under the numbers of an attempt."""
+        return NumberedEvents(self._run_id, attempt, first, self._events)
+
+    def __len__(self) -> int:
+        return len(self._events)
+
+    def __iter__(self) -> Iterator[EventRecord]:
+        for sequence, event in enumerate(self._events, self.first):
+            yield EventRecord(self._run_id, self._attempt, sequence, *event)
+
+    @overload
+    def __getitem__(self, place: int) -> EventRecord: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[EventRecord]: ...
+
+    def __getitem__(self, place: int | slice) -> EventRecord | list[EventRecord]:
+        if isinstance(place, slice):
+            return list(self)[place]
+        sequence = self.first + range(len(self._events))[place]
+        return EventRecord(self._run_id, self._attempt, sequence, *self._events[place])

@@ -65,6 +65,7 @@ class Channel:
     def __init__(self, clock: Clock, rules: ChannelRules | None = None) -> None:
         self._clock = clock
         self._rules = rules or ChannelRules()
+        self._most_events, self._most_bytes = self._rules.events, self._rules.bytes
         self._name = secrets.token_hex(6)
         self._position = 0
         self._gone = 0
@@ -77,6 +78,7 @@ class Channel:
         self._attached = False
         self._moved_at = clock.monotonic()
         self._entrance = asyncio.Lock()
+        self._queued = 0
         self._room = asyncio.Event()
         self._some = asyncio.Event()
         self.ended = False
@@ -92,15 +94,24 @@ class Channel:
         Raises:
             SlowConsumer: the reader took nothing for the stall limit.
         """
+        if not self.offer(event_type, payload, timestamp):
+            self._queued += 1
+            try:
+                async with self._entrance:  # those who wait for room keep their order
+                    await self._until_room()
+                    self._enter(event_type, payload, timestamp)
+            finally:
+                self._queued -= 1
+
+    def offer(self, event_type: str, payload: bytes, timestamp: str) -> bool:
+        """The same where nothing has to be waited for; False: nothing was done, use `put`."""
         if event_type == COALESCED and self._progress is not None:
             self._waiting.remove(self._progress)
             self._waiting_bytes -= len(self._progress.data)
-        elif self._full() or self._entrance.locked():
-            async with self._entrance:  # those who wait for room keep their order
-                await self._until_room()
-        if not self.ended:
-            event = self._append(event_type, payload, timestamp)
-            self._progress = event if event_type == COALESCED and self._attached else self._progress
+        elif self._queued or (self._attached and self._full()):
+            return False
+        self._enter(event_type, payload, timestamp)
+        return True
 
     def say(self, event_type: str, payload: bytes, timestamp: str, *, last: bool = False) -> None:
         """Hands over an event of the executor's own, whatever waits already: there are a handful in a run.
@@ -163,18 +174,35 @@ class Channel:
             size: bytes, with `overhead` for each event.
             overhead: bytes that a frame may add to its event.
         """
-        batch: list[StreamEvent] = []
-        while self._waiting and (not batch or size >= len(self._waiting[0].data) + overhead):
-            event = self._waiting.popleft()
-            size -= len(event.data) + overhead
-            if event is self._progress:
-                self._progress = None
-            self._keep(event)
-            batch.append(event)
+        waiting = self._waiting
+        if self._waiting_bytes + len(waiting) * overhead <= size:
+            batch = list(waiting)
+            waiting.clear()
+            self._kept_bytes += self._waiting_bytes
+            self._waiting_bytes = 0
+            self._progress = None
+        else:
+            batch = self._next(size, overhead)
+        self._kept.extend(batch)
         if batch:
             self._moved_at = self._clock.monotonic()
             self._room.set()
             self._trim()
+        return batch
+
+    def _next(self, size: int, overhead: int) -> list[StreamEvent]:
+        batch: list[StreamEvent] = []
+        waiting, taken = self._waiting, 0
+        while waiting and (not batch or size >= len(waiting[0].data) + overhead):
+            event = waiting.popleft()
+            length = len(event.data)
+            size -= length + overhead
+            taken += length
+            if event is self._progress:
+                self._progress = None
+            batch.append(event)
+        self._waiting_bytes -= taken
+        self._kept_bytes += taken
         return batch
 
     async def some(self) -> None:
@@ -185,7 +213,7 @@ class Channel:
 
     async def _until_room(self) -> None:
         began = self._clock.monotonic()
-        while self._full() and not self.ended:
+        while self._attached and self._full() and not self.ended:
             left = max(began, self._moved_at) + self._rules.stall.total_seconds() - self._clock.monotonic()
             if left <= 0:
                 raise SlowConsumer(
@@ -200,17 +228,22 @@ class Channel:
                 continue
 
     def _full(self) -> bool:
-        full = len(self._waiting) >= self._rules.events or self._waiting_bytes >= self._rules.bytes
-        return full and self._attached
+        return len(self._waiting) >= self._most_events or self._waiting_bytes >= self._most_bytes
+
+    def _enter(self, event_type: str, payload: bytes, timestamp: str) -> None:
+        if not self.ended:
+            event = self._append(event_type, payload, timestamp)
+            if event_type == COALESCED and self._attached:
+                self._progress = event
 
     def _append(self, event_type: str, payload: bytes, timestamp: str) -> StreamEvent:
         self._position += 1
-        identity = f"{self._name}-{self._position}"
-        event = stream_event(self._position, identity, event_type, payload, timestamp)
+        event = stream_event(self._position, self._name, event_type, payload, timestamp)
         if self._attached:
+            if not self._waiting:
+                self._some.set()
             self._waiting.append(event)
             self._waiting_bytes += len(event.data)
-            self._some.set()
         else:
             self._kept.append(event)
             self._kept_bytes += len(event.data)
@@ -224,12 +257,12 @@ class Channel:
 
     def _trim(self) -> None:
         # The newest event stays whatever its size: it may be the one that says how the run ended.
-        while len(self._kept) > 1 and (
-            len(self._kept) > self._rules.kept_events or self._kept_bytes > self._rules.kept_bytes
-        ):
-            event = self._kept.popleft()
-            self._kept_bytes -= len(event.data)
+        kept, most, most_bytes, size = self._kept, self._rules.kept_events, self._rules.kept_bytes, self._kept_bytes
+        while (len(kept) > most or size > most_bytes) and len(kept) > 1:
+            event = kept.popleft()
+            size -= len(event.data)
             self._gone = event.position
+        self._kept_bytes = size
 
     def _position_of(self, identity: str) -> int:
         name, _, number = identity.partition("-")

@@ -22,7 +22,6 @@ from runtime.execution.callback_messages import (
     Until,
 )
 from runtime.execution.cancellation import until_stopped
-from runtime.execution.event import EventRecord, event_id
 from runtime.execution.meters import Meters
 from runtime.execution.tasks import end, first_done
 from runtime.executor.ending import Ending, Stop
@@ -166,16 +165,7 @@ class Reporter:
         if self._following is None:
             raise LeaseNotCurrent(f"the lease of {self._run.job_id} is not this call's")
         attempt, first = self._following
-        events = [
-            EventRecord(
-                event_id(self._run.run_id, attempt, sequence),
-                sequence,
-                event.event_type,
-                event.payload,
-                event.timestamp,
-            )
-            for sequence, event in enumerate(request.events, first)
-        ]
+        events = request.events.renumbered(attempt, first)
         self._following = (attempt, await self._callbacks.events(replace(request, events=events)))
 
     async def _renew(self) -> None:

@@ -10,18 +10,18 @@ from typing import Final
 import structlog
 
 from runtime.contract.errors import HoldfastError
-from runtime.contract.limits import EVENT_BYTES
 from runtime.contract.states import FailureClass, ProgressStatus
 from runtime.execution.answer import failed, timed_out
 from runtime.execution.callback_messages import Callbacks
 from runtime.execution.event import EVENT_TYPE, LAST_EVENT, progress_note
 from runtime.execution.job import Job
+from runtime.execution.payload import encode_payload
 from runtime.execution.tasks import end, first_done
-from runtime.execution.values import ValueRefused, encode
+from runtime.execution.values import ValueRefused
 from runtime.executor.channel import Channel, SlowConsumer
 from runtime.executor.ending import Ending, Stop, ending, stopped
 from runtime.executor.reporter import ReportedRun, Reporter, ReportRules
-from runtime.executor.stream_event import rfc3339
+from runtime.executor.stream_event import Stamps
 from runtime.observability.metrics import Metrics
 from runtime.ports.clock import Clock
 from runtime.ports.engine import Engine, RunContext, RunResult
@@ -85,6 +85,8 @@ class ExecutorRun:
         self._hurry = asyncio.Event()
         self._cancelled = asyncio.Event()
         self._emitted = 0
+        self._event_type: str | None = None
+        self._stamps = Stamps(execution.clock)
         self._began = execution.clock.monotonic()
         self._reporter = Reporter(
             ReportedRun(run_id=self._job.run_id, job_id=self._job.job_id, lease_token=execution.lease_token),
@@ -186,9 +188,11 @@ class ExecutorRun:
         )
 
     async def _emit(self, event_type: str, payload: object) -> None:
-        if EVENT_TYPE.fullmatch(event_type) is None:
-            raise ValueRefused(f"{event_type[:80]!r} is no event type: 1 to 64 lower case letters, digits and _")
-        encoded = encode(payload, EVENT_BYTES)
+        if event_type != self._event_type:
+            if EVENT_TYPE.fullmatch(event_type) is None:
+                raise ValueRefused(f"{event_type[:80]!r} is no event type: 1 to 64 lower case letters, digits and _")
+            self._event_type = event_type
+        encoded = encode_payload(payload)
         self._emitted += 1
         if self._emitted % TURN_EVENTS == 0:
             await asyncio.sleep(0)
@@ -196,11 +200,13 @@ class ExecutorRun:
             return
         if event_type == "progress" and isinstance(payload, Mapping):
             self._reporter.note(*progress_note(payload))
-        timestamp = self._now()
+        timestamp = self._stamps.now()
+        channel = self._channel
+        waits = channel is not None and not channel.offer(event_type, encoded, timestamp)
         self._reporter.event(event_type, encoded, timestamp)
-        if self._channel is not None:
+        if channel is not None and waits:
             try:
-                await self._channel.put(event_type, encoded, timestamp)
+                await channel.put(event_type, encoded, timestamp)
             except SlowConsumer as error:
                 log.warning("slow_consumer", run_id=self._job.run_id, error=str(error))
                 self.stop(Stop.SLOW_CONSUMER)
@@ -210,16 +216,16 @@ class ExecutorRun:
 
     def _tell(self, event_type: str, payload: object) -> None:
         """Says something to the reader and to the API."""
-        self._reporter.event(event_type, encode(payload, EVENT_BYTES), self._now())
+        self._reporter.event(event_type, encode_payload(payload), self._now())
         self._say(event_type, payload)
 
     def _say(self, event_type: str, payload: object) -> None:
         """Says something to the reader alone."""
         if self._channel is not None:
-            self._channel.say(event_type, encode(payload, EVENT_BYTES), self._now())
+            self._channel.say(event_type, encode_payload(payload), self._now())
 
     def _now(self) -> str:
-        return rfc3339(self._clock.now())
+        return self._stamps.now()
 
     def _complete(self, ended: Ending, event_type: str | None = None) -> None:
         if event_type is not None:

@@ -13,6 +13,7 @@ from aiohttp import hdrs, web
 from runtime.execution.tasks import end, first_done
 from runtime.executor.channel import Channel
 from runtime.executor.ending import Ending
+from runtime.executor.stream_event import ndjson, sse
 from runtime.observability.metrics import Metrics
 from runtime.ports.clock import Clock
 
@@ -113,25 +114,27 @@ class StreamWriter:
 
     async def _write(self, request: web.Request, response: web.StreamResponse, reading: Reading) -> StreamEnd:
         await response.prepare(request)
-        channel, sse = reading.channel, reading.form is StreamForm.SSE
-        overhead = SSE_OVERHEAD if sse else 1
+        channel, is_sse = reading.channel, reading.form is StreamForm.SSE
+        overhead = SSE_OVERHEAD if is_sse else 1
         while channel.is_reader(reading.reader):
             batch = channel.take(WRITE_BYTES, overhead)
             if batch:
-                data = b"".join([event.sse() for event in batch] if sse else [event.ndjson() for event in batch])
+                data = sse(batch) if is_sse else ndjson(batch)
                 for start in range(0, len(data), WRITE_BYTES):
                     await response.write(data[start : start + WRITE_BYTES])
             elif channel.ended:
                 await response.write_eof()
                 return StreamEnd.COMPLETED
-            elif not await self._waited(channel, sse=sse):
+            elif not is_sse:
+                await channel.some()
+            elif not await self._waited(channel):
                 await response.write(_KEEP_ALIVE)
         return StreamEnd.REPLACED
 
-    async def _waited(self, channel: Channel, *, sse: bool) -> bool:
+    async def _waited(self, channel: Channel) -> bool:
         """Waits for an event; False where a sign of life is due first."""
         try:
-            async with self._clock.timeout(KEEP_ALIVE_SECONDS if sse else None):
+            async with self._clock.timeout(KEEP_ALIVE_SECONDS):
                 await channel.some()
         except TimeoutError:
             return False

@@ -24,7 +24,7 @@ from runtime.execution.callback_messages import (
     SequenceGap,
 )
 from runtime.execution.callbacks import ANSWER_BYTES, CallbackRules, ExecutionCallbacks
-from runtime.execution.event import EventRecord, event_id
+from runtime.execution.event import NumberedEvents, event_id
 from runtime.observability.metrics import Metrics
 
 TOKEN = "the.job.token"
@@ -111,11 +111,9 @@ def running(**more: Any) -> ProgressRequest:
     return ProgressRequest(job_id="r1.1", lease_token="t", status=ProgressStatus.RUNNING, **more)
 
 
-def events(*sequences: int) -> EventsRequest:
-    records = [
-        EventRecord(event_id("r1", 1, n), n, "tick", b'{"n":"\xc3\xbc"}', "2026-01-01T00:00:00.000Z") for n in sequences
-    ]
-    return EventsRequest(job_id="r1.1", lease_token="t", events=records)
+def events(first: int, count: int = 1) -> EventsRequest:
+    emitted = [("tick", b'{"n":"\xc3\xbc"}', "2026-01-01T00:00:00.000Z")] * count
+    return EventsRequest(job_id="r1.1", lease_token="t", events=NumberedEvents("r1", 1, first, emitted))
 
 
 def problem(status: int, code: str, **more: Any) -> dict[str, Any]:
@@ -159,7 +157,7 @@ async def test_a_result_of_null_and_no_result_are_two_things(server: Server, ses
 
 async def test_events_are_sent_and_read_as_the_contract_says(server: Server, session: aiohttp.ClientSession) -> None:
     server.scripts = [{"data": {"accepted": True, "next_sequence": 2}}]
-    assert await client(server, session).events(events(0, 1)) == 2
+    assert await client(server, session).events(events(0, 2)) == 2
     assert server.requests[0].path == "/api/v1/execution/events"
     assert server.bodies[0]["events"][1] == {
         "id": event_id("r1", 1, 1),

@@ -10,12 +10,12 @@ from hypothesis import given
 
 from runtime.contract.limits import EVENT_BYTES
 from runtime.execution.values import encode
-from runtime.executor.stream_event import StreamEvent, stream_event
+from runtime.executor.stream_event import StreamEvent, ndjson, stream_event
 from tests.support.json_values import json_values
 
 
 def event(payload: object) -> StreamEvent:
-    return stream_event(7, "name-7", "tick", encode(payload, EVENT_BYTES), "2026-01-01T00:00:00.000Z")
+    return stream_event(7, "name", "tick", encode(payload, EVENT_BYTES), "2026-01-01T00:00:00.000Z")
 
 
 def messages(data: bytes) -> list[dict[str, str]]:
@@ -39,13 +39,13 @@ def test_a_text_that_looks_like_messages_arrives_as_one_with_the_same_text(text:
     (message,) = messages(event({"text": text}).sse())
     assert (message["event"], message["id"]) == ("tick", "name-7")
     assert json.loads(message["data"])["payload"] == {"text": text}
-    assert event(text).ndjson().count(b"\n") == 1
+    assert ndjson([event(text)]).count(b"\n") == 1
 
 
 @given(json_values)
 def test_every_value_makes_one_line_and_one_message(value: object) -> None:
     framed = event(value)
     (message,) = messages(framed.sse())
-    assert json.loads(message["data"]) == json.loads(framed.ndjson())
+    assert json.loads(message["data"]) == json.loads(ndjson([framed]))
     assert json.loads(message["data"])["payload"] == value
     assert not framed.sse().startswith(b"\xef\xbb\xbf")

@@ -1,0 +1,18 @@
+"""Python's garbage collector in a service that frees nearly everything by its counts."""
+
+from __future__ import annotations
+
+import gc
+from typing import Final
+
+COLLECT_EVERY: Final = 20_000
+"""Containers made and not yet freed at which the collector looks at the youngest; Python's own number, 700, is reached
+by every handful of requests, and was a seventh of a stream's time."""
+
+
+def spare_the_collector() -> None:
+    """Called once, when a process serves: what was made at the start lives as long as it, and is never looked at again.
+    Only what is left in a cycle waits for the collector at all.
+    """
+    gc.freeze()
+    gc.set_threshold(COLLECT_EVERY, *gc.get_threshold()[1:])
