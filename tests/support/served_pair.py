@@ -163,15 +163,15 @@ class WaitedApi:
     async def ended(self, run_id: str = "r1") -> dict[str, Any]:
         """The run, once it has ended."""
         async with asyncio.timeout(30):
-            while (await self.memory.get(Key(names.RUNS, run_id))) is None or "sweep_at" in await self.stored(run_id):  # noqa: ASYNC110 - no event tells of it
+            while await self._member(run_id, "completed_at") is None:  # noqa: ASYNC110 - no event tells of it
                 await asyncio.sleep(0.005)
         return await self.record(run_id)
 
-    async def stored(self, run_id: str = "r1") -> dict[str, Any]:
-        """The run's document."""
-        document = await self.memory.get(Key(names.RUNS, run_id))
-        assert document is not None
-        return dict(document.data)
+    async def spoke(self, run_id: str = "r1") -> None:
+        """Returns once an event of the run is recorded."""
+        async with asyncio.timeout(30):
+            while not await self._member(run_id, "next_sequence"):  # noqa: ASYNC110 - no event tells of it
+                await asyncio.sleep(0.005)
 
     async def cancel(self, run_id: str = "r1") -> int:
         """The status of a request to cancel."""
@@ -183,6 +183,11 @@ class WaitedApi:
         async with asyncio.timeout(30):
             while not self.count(name, **labels):  # noqa: ASYNC110 - no event tells of it
                 await asyncio.sleep(0.005)
+
+    async def _member(self, run_id: str, name: str) -> object:
+        """Of the run's document; None where there is none."""
+        document = await self.memory.get(Key(names.RUNS, run_id))
+        return None if document is None else document.data.get(name)
 
     def count(self, name: str, **labels: str) -> float:
         """A counter's value; 0 where it has none."""
