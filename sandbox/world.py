@@ -24,6 +24,7 @@ FIELD: Final = "gcp:firestore/field:Field"
 INDEX: Final = "gcp:firestore/index:Index"
 SECRET: Final = "gcp:secretmanager/secret:Secret"
 SECRET_VERSION: Final = "gcp:secretmanager/secretVersion:SecretVersion"
+BUCKET: Final = "gcp:storage/bucket:Bucket"
 NETWORK: Final = "gcp:compute/network:Network"
 SUBNET: Final = "gcp:compute/subnetwork:Subnetwork"
 DNS_ZONE: Final = "gcp:dns/managedZone:ManagedZone"
@@ -113,6 +114,7 @@ class World:
         number: project number, as digits.
         region: the one region.
         state_dir: folder for everything that must survive a restart; private to its owner.
+        retired: (type, name) of deleted resources whose names the platform keeps.
         revision: grows with every change, so that a service can keep what it has read until then.
     """
 
@@ -121,6 +123,7 @@ class World:
     region: str
     state_dir: Path
     revision: int = field(default=0, repr=False)
+    retired: set[tuple[str, str]] = field(default_factory=set, repr=False)
     _resources: dict[tuple[str, str], Resource] = field(default_factory=dict, repr=False)
 
     def put(self, resource: Resource) -> None:
@@ -132,6 +135,14 @@ class World:
         """Removes a resource; nothing happens where there is none."""
         self._resources.pop((type_, name), None)
         self.revision += 1
+
+    def retire(self, type_: str, name: str) -> None:
+        """Keeps the name of a deleted resource from being used again."""
+        self.retired.add((type_, name))
+
+    def is_retired(self, type_: str, name: str) -> bool:
+        """Whether a name cannot be used again."""
+        return (type_, name) in self.retired
 
     def find(self, type_: str, name: str) -> Resource | None:
         """The resource of a type with a physical name; a full Google name is cut to its last part."""
@@ -206,7 +217,13 @@ class World:
             }
             for r in self
         ]
-        body = {"project": self.project, "number": self.number, "region": self.region, "resources": rows}
+        body = {
+            "project": self.project,
+            "number": self.number,
+            "region": self.region,
+            "resources": rows,
+            "retired": sorted(self.retired),
+        }
         partial = self.state_dir / "world.json.partial"
         with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as stream:
             json.dump(body, stream, indent=1)
@@ -220,6 +237,7 @@ class World:
             return None
         body = json.loads(path.read_text())
         world = cls(body["project"], body["number"], body["region"], state_dir)
+        world.retired = {(type_, name) for type_, name in body.get("retired", [])}
         for row in body["resources"]:
             sets = {"secrets": frozenset(row["secrets"]), "dependencies": tuple(row["dependencies"])}
             world.put(Resource(**{**row, **sets}))

@@ -31,6 +31,9 @@ class Changes:
     replaced: list[str] = field(default_factory=list)
     unchanged: list[str] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        self.now.retired |= self.before.retired
+
     def apply(self, registration: Registration) -> Resource:
         """Checks a registration and creates, updates, replaces or keeps its resource.
 
@@ -52,6 +55,7 @@ class Changes:
         if refusal := _refusal(old):
             changed = ", ".join(difference.replaces)
             raise ProviderRefused(f"a change of {changed} replaces it, and {refusal}")
+        provider.retire(self.now, old)
         self.replaced.append(declared.urn)
         return provider.create(self.now, declared)
 
@@ -64,7 +68,7 @@ class Changes:
         return dict(provider.create(aside, declared).outputs)
 
     def leftovers(self) -> list[Resource]:
-        """What the last world has and this one lacks, dependents first.
+        """What the last world has and this one lacks, dependents first; names that the platform keeps stay taken.
 
         Raises:
             DeploymentFailed: some of them may not be deleted; a line for each.
@@ -73,6 +77,8 @@ class Changes:
         refused = [f"{old.urn} is no longer declared, but {refusal}" for old in gone if (refusal := _refusal(old))]
         if refused:
             raise DeploymentFailed(refused)
+        for old in gone:
+            provider.retire(self.now, old)
         return _dependents_first(gone)
 
     def _declared(self, registration: Registration) -> provider.Declared:

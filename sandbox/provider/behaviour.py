@@ -62,6 +62,7 @@ class Behaviour:
         guard: why the resource must not be deleted; None where it may.
         revised: outputs after an update, from the resource before it and the outputs that `computed` gave.
         auto_name: the input that the platform's provider fills from the logical name where it is absent; "" for none.
+        retires_name: True where the platform keeps the name of a deleted resource for days.
     """
 
     name: Callable[[Inputs, Surroundings], str]
@@ -73,6 +74,7 @@ class Behaviour:
     guard: Callable[[Resource], str | None] = _no_guard
     revised: Callable[[Resource, dict[str, Any]], dict[str, Any]] = _as_computed
     auto_name: str = ""
+    retires_name: bool = False
 
 
 def account_missing(email: str, path: str, world: World) -> Iterator[Failure]:

@@ -109,6 +109,10 @@ def create(world: World, declared: Declared) -> Resource:
     """
     if world.find(declared.type, declared.name) is not None:
         raise ProviderRefused(f"{declared.type} {declared.name} already exists; two resources cannot share its name")
+    if world.is_retired(declared.type, declared.name):
+        raise ProviderRefused(
+            f"{declared.type} {declared.name} was deleted, and its name cannot be used again for a week; use another"
+        )
     outputs = behaviour_of(declared.type).computed(declared.name, declared.inputs, world)
     return _put(world, declared, {**declared.inputs, **outputs})
 
@@ -174,6 +178,12 @@ def keep(world: World, before: Resource, declared: Declared) -> Resource:
     )
     world.put(resource)
     return resource
+
+
+def retire(world: World, resource: Resource) -> None:
+    """Keeps the name of a deleted resource taken, where the platform does."""
+    if behaviour_of(resource.type).retires_name:
+        world.retire(resource.type, resource.name)
 
 
 def delete_refusal(resource: Resource) -> str | None:

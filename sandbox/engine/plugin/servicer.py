@@ -169,6 +169,7 @@ class StandIn(provider_pb2_grpc.ResourceProviderServicer):
             if refusal := provider.delete_refusal(found):
                 raise ProviderRefused(refusal)
             world.remove(found.type, found.name)
+            provider.retire(world, found)
             world.save()
         return empty_pb2.Empty()
 
