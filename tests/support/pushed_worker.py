@@ -1,0 +1,85 @@
+"""A worker that a broker pushes to: the real application on a loopback port, over any store."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiohttp import web
+
+from runtime.adapters.clock import SystemClock
+from runtime.contract.dead_letter import message_key
+from runtime.contract.names import DEAD_LETTERS
+from runtime.contract.outcomes import OUTCOMES
+from runtime.identity.key_cache import KeyCache
+from runtime.identity.push_token import PushVerifier
+from runtime.observability.metrics import Metrics
+from runtime.ports.documents import Documents, Key, Value
+from runtime.runner import runner_of
+from runtime.server import Lifecycle
+from runtime.worker.app import create_app
+from runtime.worker.deps import WorkerDeps
+from sandbox.network import Address
+from tests.support.claims import settings
+from tests.support.deliveries import ScriptedWorkload
+from tests.support.pushing_brokers import ATTEMPTS, Ground, PushingBroker
+from tests.support.worlds import PUSH, WORKER_URL
+
+
+@dataclass
+class PushedWorker:
+    """What a test asks of it."""
+
+    documents: Documents
+    subscription: str
+    workload: ScriptedWorkload = field(default_factory=ScriptedWorkload)
+    lifecycle: Lifecycle = field(default_factory=lambda: Lifecycle(SystemClock()))
+    metrics: Metrics = field(default_factory=Metrics)
+
+    async def claim(self, message_id: str) -> dict[str, Value]:
+        """The claim of a message; empty where there is none."""
+        document = await self.documents.get(Key("pubsub-claims", message_key(self.subscription, message_id)))
+        return {} if document is None else dict(document.data)
+
+    async def letter(self, message_id: str) -> dict[str, Value]:
+        """The dead letter of a message; empty where there is none."""
+        document = await self.documents.get(Key(DEAD_LETTERS, message_key(self.subscription, message_id)))
+        return {} if document is None else dict(document.data)
+
+    @property
+    def answers(self) -> dict[str, int]:
+        """How often each reason was answered."""
+        value = self.metrics.registry.get_sample_value
+        counted = {code: int(value("deliveries_total", {"outcome": code}) or 0) for code in OUTCOMES}
+        return {code: count for code, count in counted.items() if count}
+
+
+@asynccontextmanager
+async def pushed_worker(
+    ground: Ground, broker: PushingBroker, documents: Documents, **changes: Any
+) -> AsyncIterator[PushedWorker]:
+    """A worker that the broker's pushes reach; its application closes the store at the end, as in production."""
+    clock = SystemClock()
+    given = settings(
+        subscription=broker.subscription, push_service_account=PUSH, push_audience=WORKER_URL, broker_attempts=ATTEMPTS,
+        **changes,
+    )  # fmt: skip
+    worker = PushedWorker(documents, broker.subscription)
+    verifier = PushVerifier(given.push_auth, PUSH, KeyCache(ground.keys, clock), clock)
+    app = create_app(
+        WorkerDeps(
+            settings=given, documents=documents, push_verifier=verifier, workload=worker.workload, clock=clock,
+            lifecycle=worker.lifecycle, metrics=worker.metrics,
+        )
+    )  # fmt: skip
+    runner = runner_of(app, lingering_time=0.1, shutdown_timeout=1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    broker.hosts.add(WORKER_URL.removeprefix("https://"), Address(port=runner.addresses[0][1]))
+    worker.lifecycle.ready()
+    yield worker
+    worker.lifecycle.drain()
+    await worker.lifecycle.settled(8)
+    await runner.cleanup()
