@@ -27,7 +27,13 @@ Connect = Callable[[Settings, Clock], AbstractAsyncContextManager[Outside]]
 """Opens a role's connections and closes what the application does not."""
 
 
-def run_role(role: str, environ: Mapping[str, str], connect: Connect, listener: socket.socket | None = None) -> int:
+def run_role(
+    role: str,
+    environ: Mapping[str, str],
+    connect: Connect,
+    listener: socket.socket | None = None,
+    clock: Clock | None = None,
+) -> int:
     """Runs a role until it is told to stop, and returns the exit code: 0, or 78 with one line for each fault.
 
     Args:
@@ -35,6 +41,7 @@ def run_role(role: str, environ: Mapping[str, str], connect: Connect, listener: 
         environ: the whole environment; nothing else is read.
         connect: opens the connections.
         listener: a bound socket to serve on; None binds the settings' port.
+        clock: the process's; None means the system's.
     """
     try:
         name = RoleName(role)
@@ -47,14 +54,15 @@ def run_role(role: str, environ: Mapping[str, str], connect: Connect, listener: 
         return _refuse(error.lines)
     logs.configure(name, log_level(settings), project_id=settings.project_id)
     try:
-        uvloop.run(_serve(settings, environ.get("K_REVISION", "local"), connect, listener))
+        uvloop.run(_serve(settings, environ.get("K_REVISION", "local"), connect, listener, clock or SystemClock()))
     except HoldfastError as error:
         return _refuse([error.line()])
     return 0
 
 
-async def _serve(settings: Settings, revision: str, connect: Connect, listener: socket.socket | None) -> None:
-    clock = SystemClock()
+async def _serve(
+    settings: Settings, revision: str, connect: Connect, listener: socket.socket | None, clock: Clock
+) -> None:
     process = Process(clock=clock, lifecycle=Lifecycle(clock), metrics=Metrics(), revision=revision)
     async with connect(settings, clock) as outside:
         app = await build(settings, outside, process)

@@ -22,7 +22,7 @@ from runtime.ports.publisher import Publisher
 from runtime.process import run_role as run
 from runtime.roles import Outside, Settings
 from sandbox.cloud_run.instance_config import InstanceConfig
-from sandbox.cloud_run.ordered_faults import FaultyDocuments, FaultyHttp, OrderedFaults
+from sandbox.cloud_run.ordered_faults import FaultyDocuments, FaultyHttp, OrderedFaults, skewed_clock
 from sandbox.network import LoopbackConnector
 from sandbox.sql.documents import DeclaredDocuments
 
@@ -55,7 +55,7 @@ def run_role(role: str, instance: InstanceConfig, listener: socket.socket, envir
                 key_source=GoogleKeySource(session),
             )
 
-    return run(role, environ, connect, listener)
+    return run(role, environ, connect, listener, skewed_clock(instance.faults))
 
 
 async def _documents(

@@ -19,6 +19,8 @@ class Point(StrEnum):
     """Before a request leaves the instance."""
     HTTP_AFTER = "http.after"
     """After the head of the answer has arrived, before the caller hears of it."""
+    CLOCK = "clock"
+    """The wall clock of the instance, for its whole life; SKEW alone."""
 
 
 class Action(StrEnum):
@@ -30,6 +32,8 @@ class Action(StrEnum):
     """The call fails as if the connection had been lost."""
     DELAY = "delay"
     """The call takes longer."""
+    SKEW = "skew"
+    """The clock is wrong by so many seconds, fast where they are positive."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +46,10 @@ class Fault:
         match: part of what the call is named: `get COLLECTION/ID`, `create|replace|delete COLLECTION/ID` for each
             write of a commit, `query COLLECTION`; `METHOD HOST/PATH` for a request. "" matches every call.
         nth: which matching call of the instance, from 1; 0 means every one.
-        seconds: of a delay.
+        seconds: of a delay, or of a skew.
+
+    Raises:
+        ValueError: a clock is skewed, and nothing else is.
     """
 
     point: Point
@@ -50,6 +57,10 @@ class Fault:
     match: str = ""
     nth: int = 1
     seconds: float = 0
+
+    def __post_init__(self) -> None:
+        if (self.point is Point.CLOCK) is not (self.action is Action.SKEW):
+            raise ValueError(f"{self.action} does not happen at {self.point}: a clock is skewed, and nothing else is")
 
     def to_json(self) -> dict[str, object]:
         """For handing to an instance."""

@@ -193,10 +193,11 @@ class CloudRun:
         """The instances of a service, the starting ones included."""
         return self._services[service].instances
 
-    def kill(self, service: str, number: signal.Signals = signal.SIGKILL) -> None:
-        """Signals every instance of a service, and what it has started, now."""
-        for instance in self._services[service].pool.fleet.members:
-            instance.kill(number)
+    def kill(self, service: str, number: signal.Signals = signal.SIGKILL, *, instance: str | None = None) -> None:
+        """Signals the instances of a service, and what they have started, now; one alone where it is named."""
+        for member in self._services[service].pool.fleet.members:
+            if instance in {None, member.id}:
+                member.kill(number)
 
     def _declared(self) -> list[DeclaredService]:
         self._misdeclared.clear()

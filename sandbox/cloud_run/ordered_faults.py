@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime, timedelta
 
 import aiohttp
 from aiohttp import ClientHandlerType, ClientRequest, ClientResponse
 
+from runtime.adapters.clock import SystemClock
 from runtime.ports.clock import Clock
 from runtime.ports.documents import Create, Delete, Document, Documents, Key, Query, StoreUnavailable, Version, Write
 from sandbox.cloud_run.faults import Action, Fault, Point
@@ -54,6 +56,29 @@ class OrderedFaults:
                     self._kill()
                 case Action.ERROR:
                     raise error(f"ordered fault at {point}: {names[0]}")
+                case Action.SKEW:
+                    """No call: see `skewed_clock`."""
+
+
+class SkewedClock(SystemClock):
+    """A wall clock that is wrong; what is measured inside the process is not.
+
+    Args:
+        seconds: by which it is fast.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._wrong = timedelta(seconds=seconds)
+
+    def now(self) -> datetime:
+        """See Clock."""
+        return super().now() + self._wrong
+
+
+def skewed_clock(faults: Iterable[Fault]) -> Clock | None:
+    """The clock that is ordered for an instance; None where none is."""
+    wrong = [fault.seconds for fault in faults if fault.action is Action.SKEW]
+    return SkewedClock(sum(wrong)) if wrong else None
 
 
 class _Counted:

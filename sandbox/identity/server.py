@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import Collection
+from datetime import timedelta
 from pathlib import Path
 
 import structlog
@@ -72,15 +73,20 @@ class IdentityService:
         """Where `https://www.googleapis.com/oauth2/v3/certs` is on this machine."""
         return Address(port=self._keys_port)
 
-    def id_token(self, email: str, audience: str) -> str:
+    def id_token(self, email: str, audience: str, *, age: timedelta = timedelta(0)) -> str:
         """An OIDC token of an account for one audience, valid for half an hour at least.
+
+        Args:
+            email: the account.
+            audience: what it is for.
+            age: of a new one, as Google too hands out tokens that it has used before; under half an hour.
 
         Raises:
             RuntimeError: the service is not started.
         """
         if self._id_tokens is None:
             raise RuntimeError("identity is not started: there is no signing key yet")
-        return self._id_tokens.issue(email, audience, self.clock.now())
+        return self._id_tokens.issue(email, audience, self.clock.now(), age)
 
     def verify_id_token(self, token: str, audiences: Collection[str]) -> str | None:
         """The e-mail of a token that was signed here, is not over and is for one of the audiences; else None."""

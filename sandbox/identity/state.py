@@ -121,11 +121,12 @@ class IdTokens:
         self._key = key
         self._kept: OrderedDict[tuple[str, str], tuple[datetime, str]] = OrderedDict()
 
-    def issue(self, email: str, audience: str, now: datetime) -> str:
-        """A token of an account for one audience, valid for half an hour at least."""
+    def issue(self, email: str, audience: str, now: datetime, age: timedelta = timedelta(0)) -> str:
+        """A token of an account for one audience, valid for half an hour at least; a new one is of that age."""
         issued, token = self._kept.get((email, audience), (None, ""))
         if issued is not None and timedelta(0) <= now - issued < TOKEN_LIFE / 2:
             return token
+        now -= age
         at = int(now.timestamp())
         token = self._key.sign(
             {

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -8,7 +9,7 @@ from runtime.adapters.clock import ManualClock
 from runtime.adapters.memory.documents import MemoryDocuments
 from runtime.ports.documents import Create, Delete, Key, Query, Replace, StoreUnavailable, Version, Write
 from sandbox.cloud_run.faults import Action, Fault, FaultOrders, Point
-from sandbox.cloud_run.ordered_faults import FaultyDocuments, OrderedFaults
+from sandbox.cloud_run.ordered_faults import FaultyDocuments, OrderedFaults, skewed_clock
 
 KEY = Key("runs", "r1")
 
@@ -101,3 +102,17 @@ def test_orders_are_taken_once_each_in_order() -> None:
     orders.order("api", [first])
     orders.clear()
     assert orders.take("api") == ()
+
+
+def test_an_ordered_skew_moves_the_wall_clock_and_nothing_else() -> None:
+    assert skewed_clock([fault(Point.DOCUMENTS_BEFORE)]) is None
+    slow = skewed_clock([fault(Point.CLOCK, Action.SKEW, seconds=-300)])
+    assert slow is not None
+    behind = datetime.now(UTC) - slow.now()
+    assert timedelta(seconds=299) < behind < timedelta(seconds=301)
+
+
+@pytest.mark.parametrize(("point", "action"), [(Point.CLOCK, Action.ERROR), (Point.HTTP_AFTER, Action.SKEW)])
+def test_a_clock_is_skewed_and_nothing_else_is(point: Point, action: Action) -> None:
+    with pytest.raises(ValueError, match="skewed"):
+        fault(point, action)

@@ -1,0 +1,113 @@
+"""What must hold once everything has come to rest, judged from the store itself."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+
+from runtime.adapters.postgres_schema import open_pool
+from runtime.contract import names
+from runtime.contract.states import TERMINAL, RunState
+from tests.chaos.load import Load
+
+SHOWN: Final = 20
+"""Most ids of one broken rule that are named."""
+
+_decode = msgspec.msgpack.Decoder().decode
+Rows = dict[str, dict[str, Any]]
+
+
+@dataclass
+class Verdict:
+    """What was found.
+
+    Attributes:
+        broken: rule -> whom it does not hold for.
+        states: runs by state.
+        attempts: leases that were taken.
+        effects: how often the work had its effect.
+        letters: dead letters.
+    """
+
+    broken: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    states: Counter[str] = field(default_factory=Counter)
+    attempts: int = 0
+    effects: int = 0
+    letters: int = 0
+
+    def lines(self) -> list[str]:
+        """One for each broken rule."""
+        return [
+            f"BROKEN: {rule}: {len(found)}: {' '.join(sorted(found)[:SHOWN])}" for rule, found in self.broken.items()
+        ]
+
+
+async def judge(load: Load) -> Verdict:
+    """Reads the store of a stack at rest, and checks every rule."""
+    pool = await open_pool(load.running.stack.postgres.dsn, size=1)
+    try:
+        found: dict[str, Rows] = defaultdict(dict)
+        for row in await pool.fetch("SELECT collection, id, data FROM documents"):
+            found[row["collection"]][row["id"]] = _decode(row["data"])
+    finally:
+        await pool.close()
+    verdict = Verdict(letters=len(found[names.DEAD_LETTERS]))
+    _judge_runs(verdict, load, found[names.RUNS])
+    _judge_effects(verdict, load, found)
+    _judge_letters(verdict, load, found)
+    for id_, claim in found[names.CLAIMS].items():
+        if claim["state"] not in {"completed", "dead_lettered"}:
+            verdict.broken["nothing is left claimed, or given back and not worked"].append(
+                f"{claim['message_id']} ({id_[:8]}, {claim['state']}, {claim['outcome_code']})"
+            )
+    return verdict
+
+
+def _judge_runs(verdict: Verdict, load: Load, runs: Rows) -> None:
+    for run_id in load.runs:
+        run = runs.get(run_id)
+        if run is None:
+            verdict.broken["every accepted run is on record"].append(run_id)
+            continue
+        verdict.states[run["state"]] += 1
+        verdict.attempts += run["attempt"]
+        if run["state"] not in TERMINAL:
+            verdict.broken["every accepted run has ended"].append(f"{run_id} ({run['state']})")
+        ends = Counter(entry["generation"] for entry in run["history"] if entry["state"] in TERMINAL)
+        if ends != {run["generation"]: 1}:
+            verdict.broken["each generation ends once"].append(run_id)
+
+
+def _judge_effects(verdict: Verdict, load: Load, found: Mapping[str, Rows]) -> None:
+    effects: Counter[str] = Counter()
+    for batch in found[names.RUN_EVENTS].values():
+        for event in json.loads(batch["events"]):
+            effects[batch["run_id"]] += event["event_type"] == "effect"
+    if load.marks.exists():
+        effects.update(load.marks.read_text().split())
+    verdict.effects = effects.total()
+    for run_id in load.runs:
+        run = found[names.RUNS].get(run_id, {})
+        if run.get("state") == RunState.SUCCEEDED and effects[run_id] < 1:
+            verdict.broken["what has succeeded has had its effect"].append(run_id)
+        if effects[run_id] > run.get("attempt", 0):
+            verdict.broken["no attempt has its effect twice"].append(run_id)
+
+
+def _judge_letters(verdict: Verdict, load: Load, found: Mapping[str, Rows]) -> None:
+    letters = found[names.DEAD_LETTERS]
+    of_runs = {letter["run_id"] for letter in letters.values()}
+    for run_id in load.runs:
+        if found[names.RUNS].get(run_id, {}).get("state") == RunState.DEAD_LETTERED and run_id not in of_runs:
+            verdict.broken["every dead-lettered run has its letter"].append(run_id)
+    for id_, claim in found[names.CLAIMS].items():
+        if claim["state"] == "dead_lettered" and id_ not in letters:
+            verdict.broken["every dead-lettered claim has its letter"].append(claim["message_id"])
+    unreadable = sum(letter["failure_class"] == "malformed_message" for letter in letters.values())
+    if unreadable < load.unreadable:
+        verdict.broken["every unreadable message has its letter"].append(f"{unreadable} of {load.unreadable}")
