@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -34,6 +34,7 @@ class PushedWorker:
 
     documents: Documents
     subscription: str
+    address: Address = field(default_factory=Address)
     workload: ScriptedWorkload = field(default_factory=ScriptedWorkload)
     lifecycle: Lifecycle = field(default_factory=lambda: Lifecycle(SystemClock()))
     metrics: Metrics = field(default_factory=Metrics)
@@ -58,26 +59,48 @@ class PushedWorker:
 
 @asynccontextmanager
 async def pushed_worker(
-    ground: Ground, broker: PushingBroker, documents: Documents, **changes: Any
+    ground: Ground,
+    broker: PushingBroker,
+    documents: Documents,
+    *,
+    keys: KeyCache | None = None,
+    before_answer: Callable[[], None] = lambda: None,
+    **changes: Any,
 ) -> AsyncIterator[PushedWorker]:
-    """A worker that the broker's pushes reach; its application closes the store at the end, as in production."""
+    """A worker that the broker's pushes reach; its application closes the store at the end, as in production.
+
+    Args:
+        ground: who is who.
+        broker: what pushes to it.
+        documents: its store.
+        keys: of the tokens; None: the ground's, fetched when the first push arrives.
+        before_answer: called when an answer is ready, before it is sent; each is the last of its connection.
+        changes: of the settings.
+    """
     clock = SystemClock()
     given = settings(
-        subscription=broker.subscription, push_service_account=PUSH, push_audience=WORKER_URL, broker_attempts=ATTEMPTS,
-        **changes,
+        subscription=broker.subscription, push_service_account=PUSH, push_audience=WORKER_URL,
+        **{"broker_attempts": ATTEMPTS, **changes},
     )  # fmt: skip
     worker = PushedWorker(documents, broker.subscription)
-    verifier = PushVerifier(given.push_auth, PUSH, KeyCache(ground.keys, clock), clock)
+    verifier = PushVerifier(given.push_auth, PUSH, keys or KeyCache(ground.keys, clock), clock)
     app = create_app(
         WorkerDeps(
             settings=given, documents=documents, push_verifier=verifier, workload=worker.workload, clock=clock,
             lifecycle=worker.lifecycle, metrics=worker.metrics,
         )
     )  # fmt: skip
+
+    async def last_of_its_connection(_request: web.Request, response: web.StreamResponse) -> None:
+        response.force_close()
+        before_answer()
+
+    app.on_response_prepare.append(last_of_its_connection)
     runner = runner_of(app, lingering_time=0.1, shutdown_timeout=1)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
-    broker.hosts.add(WORKER_URL.removeprefix("https://"), Address(port=runner.addresses[0][1]))
+    worker.address = Address(port=runner.addresses[0][1])
+    broker.hosts.add(WORKER_URL.removeprefix("https://"), worker.address)
     worker.lifecycle.ready()
     yield worker
     worker.lifecycle.drain()

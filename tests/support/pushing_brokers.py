@@ -134,7 +134,7 @@ class _Sandbox:
 
 
 @asynccontextmanager
-async def sandbox_broker(ground: Ground, folder: Path) -> AsyncIterator[PushingBroker]:
+async def sandbox_broker(ground: Ground, folder: Path, attempts: int = ATTEMPTS) -> AsyncIterator[PushingBroker]:
     """The sandbox's service, which begins to push at once."""
     world, agent = ground.world, ground.world.agent("gcp-sa-pubsub")
     for name in ("jobs", "dead"):
@@ -142,7 +142,7 @@ async def sandbox_broker(ground: Ground, folder: Path) -> AsyncIterator[PushingB
         may_publish(world, name, agent)
     pushed = subscription(
         world, "pushed", "projects/p-test/topics/jobs", pushConfig=push_config(), ackDeadlineSeconds=DEADLINE,
-        retryPolicy={"minimumBackoff": "0s", "maximumBackoff": "1s"}, deadLetterPolicy=_policy("p-test"),
+        retryPolicy={"minimumBackoff": "0s", "maximumBackoff": "1s"}, deadLetterPolicy=_policy("p-test", attempts),
     )  # fmt: skip
     may_consume(world, "pushed", agent)
     letters = subscription(world, "letters", "projects/p-test/topics/dead")
@@ -152,8 +152,8 @@ async def sandbox_broker(ground: Ground, folder: Path) -> AsyncIterator[PushingB
     await service.stop()
 
 
-def _policy(project: str) -> dict[str, Any]:
-    return {"deadLetterTopic": f"projects/{project}/topics/dead", "maxDeliveryAttempts": ATTEMPTS}
+def _policy(project: str, attempts: int = ATTEMPTS) -> dict[str, Any]:
+    return {"deadLetterTopic": f"projects/{project}/topics/dead", "maxDeliveryAttempts": attempts}
 
 
 @dataclass
