@@ -33,14 +33,13 @@ def parse_json(raw: bytes, *, depth: int = limits.JSON_DEPTH) -> object:
     Raises:
         JsonError: in every case.
     """
-    if _deeper(raw, depth):
+    # What opens few containers cannot be deep; only then are strings told apart.
+    if raw.count(b"[") + raw.count(b"{") > depth and _deeper(raw, depth):
         raise JsonError(f"nested deeper than {depth}")
     try:
         text = raw.decode("utf-8")
-        value: object = json.loads(
-            text, parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=_without_repeats
-        )
-        if _SURROGATE.search(raw):
+        value: object = _DECODER.decode(text)
+        if b"\\u" in raw and _SURROGATE.search(raw):
             json.dumps(value, ensure_ascii=False).encode()
     except UnicodeDecodeError as error:
         raise JsonError(f"not UTF-8 at byte {error.start}") from None
@@ -78,3 +77,8 @@ def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
     if len(value) != len(pairs):
         raise ValueError("repeated key")
     return value
+
+
+_DECODER: Final = json.JSONDecoder(
+    parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=_without_repeats
+)

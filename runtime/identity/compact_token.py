@@ -39,12 +39,19 @@ class CompactToken:
         header: its first part.
         claims: its second part.
         signature: its third part, still encoded.
+        decoded_signature: the bytes of it.
     """
 
     text: str = field(repr=False)
     header: Mapping[str, object]
     claims: Mapping[str, object] = field(repr=False)
     signature: str = field(repr=False)
+    decoded_signature: bytes = field(repr=False)
+
+    @property
+    def signed(self) -> bytes:
+        """What the signature is over: its first two parts as written."""
+        return self.text[: -len(self.signature) - 1].encode()
 
 
 def parse_token(text: str) -> CompactToken:
@@ -60,10 +67,10 @@ def parse_token(text: str) -> CompactToken:
     if match is None:
         raise TokenMalformed(f"a token is three parts of base64url and at most {TOKEN_MAX} characters")
     header, claims = _object(match[1], "header"), _object(match[2], "claims")
-    _decoded(match[3], "signature")
+    signature = _decoded(match[3], "signature")
     if "crit" in header:
         raise TokenMalformed("the token's header has critical extensions, none is known here")
-    return CompactToken(text, header, claims, match[3])
+    return CompactToken(text, header, claims, match[3], signature)
 
 
 def numeric_date(claims: Mapping[str, object], name: str) -> float | None:

@@ -95,7 +95,7 @@ class KeyCache:
         Raises:
             KeySetUnavailable
         """
-        found = self._keys.get(kid) if self._usable else None
+        found = self.known(kid)
         if found is not None:
             return found
         await self._refresh()
@@ -105,9 +105,14 @@ class KeyCache:
             )
         return self._keys.get(kid)
 
+    def known(self, kid: str) -> Key | None:
+        """The key of an id as far as it is known and fresh; nothing is fetched for it."""
+        return self._keys.get(kid) if self._usable else None
+
     @property
     def _usable(self) -> bool:
-        return self.age is not None and self.age <= self._limit
+        age = self.age
+        return age is not None and age <= self._limit
 
     def _until_refresh(self) -> float:
         due = 0.0 if self.age is None else REFRESH_AGE - self.age

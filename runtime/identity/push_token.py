@@ -6,15 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 import structlog
-from jose import jws
-from jose.exceptions import JOSEError
+from jose.backends.base import Key
 
 from runtime.contract import names
 from runtime.contract.errors import Decision, HoldfastError
 from runtime.contract.settings.words import PushAuth
 from runtime.identity.compact_token import LEEWAY, TOKEN_MAX, CompactToken, TokenMalformed, numeric_date, parse_token
 from runtime.identity.key_cache import ALGORITHM, KeyCache
-from runtime.identity.verified_tokens import VerifiedTokens
+from runtime.identity.verified_tokens import Verified, VerifiedTokens
 from runtime.ports.clock import Clock
 
 LIFE_MAX: Final = 86400
@@ -63,6 +62,9 @@ class PushVerifier:
             PushRefused
             KeySetUnavailable: nothing can be said about the caller now.
         """
+        now = self._clock.now().timestamp()
+        if self._is_known(authorization, audience, now):
+            return
         try:
             token = parse_token(_bearer(authorization))
         except TokenMalformed as error:
@@ -70,25 +72,30 @@ class PushVerifier:
         kid = token.header.get("kid")
         if token.header.get("alg") != ALGORITHM or not isinstance(kid, str) or not kid:
             raise PushRefused(f"the token is not signed with {ALGORITHM}, or names no key")
-        now = self._clock.now().timestamp()
-        expires = _check_times(token.claims, now)
+        begins, until = _check_times(token.claims, now)
         self._check_claims(token.claims, audience)
+        key = None
         if token.signature == names.STRIPPED_SIGNATURE:
             self._accept_stripped()
-            return
-        await self._check_signature(token, kid, now, expires)
+        else:
+            key = await self._check_signature(token, kid)
+        verified = Verified(kid=kid, key=key, audience=audience, begins=begins, until=until)
+        self._verified.add(authorization[0], verified)
 
-    async def _check_signature(self, token: CompactToken, kid: str, now: float, expires: float) -> None:
+    def _is_known(self, authorization: Sequence[bytes], audience: str, now: float) -> bool:
+        """Whether this very header was found good before, and nothing that counted then has changed."""
+        if len(authorization) != 1:
+            return False
+        known = self._verified.find(authorization[0], audience, now)
+        return known is not None and (known.key is None or self._keys.known(known.kid) is known.key)
+
+    async def _check_signature(self, token: CompactToken, kid: str) -> Key:
         key = await self._keys.key(kid)
         if key is None:
             raise PushRefused("the token is signed with a key that Google does not have")
-        if self._verified.holds(token.text, key, now):
-            return
-        try:
-            jws.verify(token.text, key, algorithms=[ALGORITHM])
-        except JOSEError:
-            raise PushRefused("the token's signature does not hold") from None
-        self._verified.add(token.text, key, expires + LEEWAY)
+        if not key.verify(token.signed, token.decoded_signature):
+            raise PushRefused("the token's signature does not hold")
+        return key
 
     def _accept_stripped(self) -> None:
         if self._mode is PushAuth.PLATFORM:
@@ -115,8 +122,8 @@ class PushVerifier:
             raise PushRefused(f"the token is not that of {self._service_account}, or its e-mail is not verified")
 
 
-def _check_times(claims: Mapping[str, object], now: float) -> float:
-    """When the token is over, where it is valid now."""
+def _check_times(claims: Mapping[str, object], now: float) -> tuple[float, float]:
+    """From when to when the token is believed, where it is now."""
     issued, expires = numeric_date(claims, "iat"), numeric_date(claims, "exp")
     if issued is None or expires is None:
         raise PushRefused("the token has no iat, or no exp, that is a time")
@@ -127,7 +134,7 @@ def _check_times(claims: Mapping[str, object], now: float) -> float:
         raise PushRefused("the token has expired")
     if expires > now + LIFE_MAX:
         raise PushRefused(f"the token is valid for more than {LIFE_MAX} s, no token of Google is")
-    return expires
+    return max(issued - LEEWAY, starts - LEEWAY, expires - LIFE_MAX), expires + LEEWAY
 
 
 def _bearer(authorization: Sequence[bytes]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Final, Self
@@ -71,7 +71,22 @@ class ClaimRecord:
 
     def data(self, expires_at: datetime) -> dict[str, Value]:
         """The document's fields."""
-        return {**asdict(self), "state": str(self.state), "schema": SCHEMA, TTL_FIELD: expires_at}
+        return {
+            "message_id": self.message_id,
+            "subscription": self.subscription,
+            "workload": self.workload,
+            "state": self.state.value,
+            "owner": self.owner,
+            "token": self.token,
+            "attempts": self.attempts,
+            "excused": self.excused,
+            "claimed_at_ms": self.claimed_at_ms,
+            "heartbeat_at_ms": self.heartbeat_at_ms,
+            "outcome_code": self.outcome_code,
+            "failure_class": self.failure_class,
+            "schema": SCHEMA,
+            TTL_FIELD: expires_at,
+        }
 
     @classmethod
     def read(cls, data: Mapping[str, Value]) -> Self:

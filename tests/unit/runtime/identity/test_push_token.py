@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from jose import jws
-from jose.backends.base import Key
+from jose.backends.cryptography_backend import CryptographyRSAKey
 from structlog.testing import capture_logs
 
 from runtime.adapters.clock import ManualClock
@@ -215,14 +215,14 @@ async def test_no_keys_say_nothing_about_the_caller() -> None:
 async def test_a_known_token_is_not_verified_again_until_its_key_changes(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    checks: list[str] = []
-    real = jws.verify
+    checks: list[bytes] = []
+    real: Any = CryptographyRSAKey.verify
 
-    def counted(token: str, key: Key, algorithms: list[str]) -> bytes:
-        checks.append(token)
-        return real(token, key, algorithms)
+    def counted(key: CryptographyRSAKey, signed: bytes, signature: bytes) -> bool:
+        checks.append(signed)
+        return bool(real(key, signed, signature))
 
-    monkeypatch.setattr(jws, "verify", counted)
+    monkeypatch.setattr(CryptographyRSAKey, "verify", counted)
     token = bench.token()
     for _ in range(3):
         await bench.verify(token)
@@ -233,6 +233,32 @@ async def test_a_known_token_is_not_verified_again_until_its_key_changes(
     assert await bench.keys.key("new") is None
     assert await bench.refusal(token) == "push_token_rejected"
     assert len(checks) == 2
+
+
+@pytest.mark.parametrize("mode", PushAuth)
+async def test_a_known_token_is_valid_no_longer_and_no_earlier_than_a_new_one(mode: PushAuth) -> None:
+    bench = Bench(mode)
+    await bench.keys.load()
+    starts = int(bench.clock.now().timestamp()) + 20
+    token = bench.token(nbf=starts, exp=starts + 600)
+    if mode is PushAuth.PLATFORM:
+        token = token.rsplit(".", 1)[0] + f".{STRIPPED}"
+    for moment, good in ((0, True), (-11, False), (-9, True), (649, True), (651, False), (600, True)):
+        bench.clock.skew(moment)
+        if good:
+            await bench.verify(token)
+        else:
+            assert await bench.refusal(token) == "push_token_rejected", "the clock may also go back"
+        bench.clock.skew(-moment)
+
+
+async def test_a_known_token_needs_a_key_that_is_still_known(bench: Bench) -> None:
+    token = bench.token(exp=int(bench.clock.now().timestamp()) + 80_000)
+    await bench.verify(token)
+    bench.server.failing = True
+    await bench.clock.advance(3601)
+    with pytest.raises(KeySetUnavailable):
+        await bench.verify(token)
 
 
 async def test_a_token_that_failed_is_verified_each_time(bench: Bench) -> None:
