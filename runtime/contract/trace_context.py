@@ -8,8 +8,8 @@ from typing import Final, Self
 
 TRACEPARENT: Final = "traceparent"
 TRACESTATE: Final = "tracestate"
-ATTRIBUTE_TRACEPARENT: Final = "googclient_traceparent"
-"""Attribute of a message, by the name that Google's own clients give it."""
+ATTRIBUTE_TRACEPARENT: Final = TRACEPARENT
+"""Attribute of a message. Google's own clients call it `googclient_traceparent`, a name that Pub/Sub reserves."""
 STATE_CHARACTERS: Final = 512
 """Longest `tracestate` that is carried on; the specification asks for at least this much."""
 
