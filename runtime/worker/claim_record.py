@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
 from typing import Final, Self
@@ -14,6 +14,7 @@ from runtime.contract.names import TTL_FIELD
 from runtime.ports.documents import Value
 
 SCHEMA: Final = 1
+"""Of what is written here. A later one may add fields; it changes none of these, nor what a state means."""
 
 log = structlog.get_logger()
 
@@ -49,6 +50,8 @@ class ClaimRecord:
         outcome_code: reason of a release or a dead letter; "" while in progress and when completed.
         failure_class: why the last attempt that ended did not succeed, kept while the next one works; "" where none
             has ended.
+        schema: highest that any of its writers knew.
+        others: fields that a later revision has added; every write keeps them.
     """
 
     message_id: str
@@ -63,6 +66,8 @@ class ClaimRecord:
     heartbeat_at_ms: int
     outcome_code: str = ""
     failure_class: str = ""
+    schema: int = SCHEMA
+    others: Mapping[str, Value] = field(default_factory=dict)
 
     @property
     def counted(self) -> int:
@@ -72,6 +77,7 @@ class ClaimRecord:
     def data(self, expires_at: datetime) -> dict[str, Value]:
         """The document's fields."""
         return {
+            **self.others,
             "message_id": self.message_id,
             "subscription": self.subscription,
             "workload": self.workload,
@@ -84,7 +90,7 @@ class ClaimRecord:
             "heartbeat_at_ms": self.heartbeat_at_ms,
             "outcome_code": self.outcome_code,
             "failure_class": self.failure_class,
-            "schema": SCHEMA,
+            "schema": self.schema,
             TTL_FIELD: expires_at,
         }
 
@@ -106,7 +112,12 @@ class ClaimRecord:
             heartbeat_at_ms=_count(data, "heartbeat_at_ms"),
             outcome_code=_text(data, "outcome_code"),
             failure_class=_text(data, "failure_class"),
+            schema=max(SCHEMA, _count(data, "schema")),
+            others={name: value for name, value in data.items() if name not in _KNOWN},
         )
+
+
+_KNOWN: Final = {each.name for each in fields(ClaimRecord)} - {"others"} | {TTL_FIELD}
 
 
 def _state(value: Value) -> ClaimState:
