@@ -19,6 +19,15 @@ VIEW: Final = ("roles/pubsub.viewer", *_ANY_EDITOR)
 """Read topics and subscriptions as resources; neither publisher nor subscriber includes it."""
 MINT: Final = ("roles/iam.serviceAccountTokenCreator", "roles/iam.serviceAccountOpenIdTokenCreator")
 """Make ID tokens of an account."""
+WRITE_OBJECTS: Final = (
+    "roles/storage.objectCreator",
+    "roles/storage.objectUser",
+    "roles/storage.objectAdmin",
+    "roles/storage.admin",
+)
+"""Create objects in a bucket."""
+READ_BUCKET: Final = ("roles/storage.legacyBucketReader", "roles/storage.legacyBucketWriter", "roles/storage.admin")
+"""Read what a bucket is; no role for objects includes it."""
 AGENT: Final = "gcp-sa-pubsub"
 """Product name of Pub/Sub's service agent."""
 

@@ -14,6 +14,7 @@ from runtime.contract.errors import HoldfastError
 from runtime.contract.limits import ACK_DEADLINE_DEFAULT, BROKER_ATTEMPTS_MIN
 from sandbox.pubsub.backoff import RetryPolicy
 from sandbox.pubsub.filter import Filter, parse_filter
+from sandbox.pubsub.storage_config import StorageConfig, read_storage_config
 from sandbox.world import SUBSCRIPTION, TOPIC, World, short_name
 
 RETENTION_DEFAULT: Final = "604800s"
@@ -67,7 +68,8 @@ class Subscription:
         ack_deadline: for push, how long the broker waits for the answer.
         retention: how long an unacknowledged message is kept.
         push: None where messages are pulled or exported.
-        exported: True where messages go to a bucket or table; they are kept here until their retention ends.
+        storage: how they are written to a bucket; None where they are not.
+        exported: True where messages go to a bucket or table; those for a table are kept here until they are too old.
         retry: None means that a failed message is ready again at once.
         dead_letter: None means that a message is delivered until its retention ends.
         ordered: True delivers messages of one ordering key one after another.
@@ -82,6 +84,7 @@ class Subscription:
     ack_deadline: timedelta
     retention: timedelta
     push: PushConfig | None
+    storage: StorageConfig | None
     exported: bool
     retry: RetryPolicy | None
     dead_letter: DeadLetterPolicy | None
@@ -120,6 +123,7 @@ def read_subscription(project: str, name: str, inputs: Mapping[str, Any]) -> Sub
         ack_deadline=timedelta(seconds=int(inputs.get("ackDeadlineSeconds") or ACK_DEADLINE_DEFAULT)),
         retention=duration(inputs.get("messageRetentionDuration") or RETENTION_DEFAULT, "messageRetentionDuration"),
         push=_read_push(name, inputs.get("pushConfig")),
+        storage=read_storage_config(inputs.get("cloudStorageConfig"), duration),
         exported=bool(inputs.get("bigqueryConfig") or inputs.get("cloudStorageConfig")),
         retry=RetryPolicy(
             minimum=duration(retry.get("minimumBackoff") or "10s", "retryPolicy.minimumBackoff"),

@@ -1,4 +1,4 @@
-"""Google Pub/Sub on this machine: the gRPC service, the push dispatcher and the journal, started and stopped as one."""
+"""Google Pub/Sub on this machine: the gRPC service, pushes, exports and the journal, started and stopped as one."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ from sandbox.pubsub.access import AGENT, Access
 from sandbox.pubsub.dead_letter import DeadLetters
 from sandbox.pubsub.declared import Declarations
 from sandbox.pubsub.endpoint import Endpoints
+from sandbox.pubsub.export import ExportLoop, ExportTools
 from sandbox.pubsub.faults import Faults
 from sandbox.pubsub.journal import Journal
 from sandbox.pubsub.message import Draft, check_drafts
 from sandbox.pubsub.push import PushLoop, PushTools
 from sandbox.pubsub.rpc import Methods
 from sandbox.pubsub.state import Broker, Counts, Feed
+from sandbox.storage.objects import ObjectFiles
 from sandbox.world import World
 
 TICK_SECONDS: Final = 1.0
@@ -65,7 +67,9 @@ class PubSub:
         self._port = 0
         self._ticking: asyncio.Task[None] | None = None
         self._tools: PushTools
+        self._export_tools: ExportTools
         self._loops: dict[Feed, asyncio.Task[None]] = {}
+        self._exports: dict[Feed, tuple[ExportLoop, asyncio.Task[None]]] = {}
         self._pushing = False
 
     async def start(self, *, push: bool = True) -> None:
@@ -93,6 +97,14 @@ class PubSub:
             agent=agent,
             clock=self._clock,
             faults=self.faults,
+        )
+        self._export_tools = ExportTools(
+            broker=self._broker,
+            notes=self._journal,
+            files=ObjectFiles(self._world.state_dir),
+            grants=self._identity.grants,
+            agent=agent,
+            clock=self._clock,
         )
         self._server = grpc.aio.server(
             handlers=[Methods(self, Access(self._identity), self._clock)],
@@ -129,6 +141,7 @@ class PubSub:
             self._ticking.cancel()
             await asyncio.wait({self._ticking})
         await self.hold()
+        await self._end_exports()
         await self._endpoints.close()
         await self._journal.close()
 
@@ -205,11 +218,19 @@ class PubSub:
                     return
                 await self.broker.changed.wait()
 
+    async def _end_exports(self) -> None:
+        """Closes every open file: nothing is lost by it, and whoever looks next finds everything."""
+        for loop, _ in self._exports.values():
+            loop.end()
+        await asyncio.gather(*(task for _, task in self._exports.values()), return_exceptions=True)
+        self._exports.clear()
+
     def _follow(self) -> None:
-        """Begins a push loop for every subscription that pushes and has none; ends those of removed subscriptions."""
+        """Begins a loop for every subscription that pushes or exports and has none; ends those of removed ones."""
+        feeds = list(self.broker)
+        self._follow_exports(feeds)
         if not self._pushing:
             return
-        feeds = list(self.broker)
         for feed, task in list(self._loops.items()):
             if task.done():
                 del self._loops[feed]
@@ -221,6 +242,19 @@ class PubSub:
                 name = f"pubsub-push-{feed.subscription.name}"
                 self._loops[feed] = asyncio.create_task(PushLoop(feed, self._tools).run(), name=name)
                 self._loops[feed].add_done_callback(_report)
+
+    def _follow_exports(self, feeds: Sequence[Feed]) -> None:
+        for feed, (loop, task) in list(self._exports.items()):
+            if task.done():
+                del self._exports[feed]
+            elif feed not in feeds:
+                loop.end()
+        for feed in feeds:
+            if feed.subscription.storage is not None and feed not in self._exports:
+                loop = ExportLoop(feed, self._export_tools)
+                task = asyncio.create_task(loop.run(), name=f"pubsub-export-{feed.subscription.name}")
+                task.add_done_callback(_report)
+                self._exports[feed] = (loop, task)
 
     async def _tick(self) -> None:
         while True:

@@ -9,6 +9,7 @@ from typing import Any, Final
 from sandbox.provider.behaviour import Behaviour, Inputs, Surroundings, account_missing
 from sandbox.provider.faults import Failure
 from sandbox.provider.limits import at, in_range, lasts, matches, seconds_of
+from sandbox.provider.products.storage import BUCKET
 from sandbox.world import SUBSCRIPTION, TOPIC, World, short_name
 
 _NAME: Final = re.compile(r"(?!goog)[A-Za-z][A-Za-z0-9\-_.~+%]{2,254}", re.ASCII)
@@ -20,6 +21,10 @@ _RETENTION: Final = (600, 2_678_400)
 """Seconds: 10 minutes to 31 days."""
 _IDLE_MIN: Final = 86_400
 """Seconds: shortest time after which an idle subscription may be removed."""
+_FILE_SECONDS: Final = (60, 600)
+_FILE_BYTES: Final = (1000, 10 * 1024**3)
+_FILE_MESSAGES_MIN: Final = 1000
+"""Files of a storage subscription: when they are closed, earliest and latest."""
 
 
 def _named(inputs: Inputs, _: Surroundings) -> str:
@@ -70,6 +75,7 @@ def _subscription_rules(inputs: Inputs) -> Iterator[Failure]:
         yield Failure("filter", "is longer than 256 characters")
     yield from _dead_letter_rules(inputs)
     yield from _push_rules(inputs)
+    yield from _storage_rules(inputs)
 
 
 def _dead_letter_rules(inputs: Inputs) -> Iterator[Failure]:
@@ -88,11 +94,32 @@ def _push_rules(inputs: Inputs) -> Iterator[Failure]:
         yield Failure("enableExactlyOnceDelivery", "true is refused; push subscriptions do not have it")
 
 
+def _storage_rules(inputs: Inputs) -> Iterator[Failure]:
+    config = inputs.get("cloudStorageConfig")
+    if not config:
+        return
+    if inputs.get("pushConfig") or inputs.get("bigqueryConfig"):
+        yield Failure("cloudStorageConfig", "is refused beside pushConfig or bigqueryConfig; messages go one way")
+    if config.get("avroConfig") is not None and config.get("textConfig") is not None:
+        yield Failure("cloudStorageConfig.textConfig", "is refused beside avroConfig; files have one form")
+    yield from lasts(inputs, "cloudStorageConfig.maxDuration", *_FILE_SECONDS)
+    longest, ack = seconds_of(at(inputs, "cloudStorageConfig.maxDuration") or ""), at(inputs, "ackDeadlineSeconds")
+    if longest is not None and ack is not None and longest > ack:
+        yield Failure("cloudStorageConfig.maxDuration", f"{longest:g}s is longer than the ack deadline, {ack:g} s")
+    yield from in_range(inputs, "cloudStorageConfig.maxBytes", *_FILE_BYTES)
+    yield from in_range(inputs, "cloudStorageConfig.maxMessages", _FILE_MESSAGES_MIN, float("inf"))
+    if (at(inputs, "cloudStorageConfig.filenameSuffix") or "").endswith("/"):
+        yield Failure("cloudStorageConfig.filenameSuffix", "ends with a slash, and would name a folder")
+
+
 def _subscription_missing(inputs: Inputs, world: World) -> Iterator[Failure]:
     for path in ("topic", "deadLetterPolicy.deadLetterTopic"):
         topic = at(inputs, path)
         if topic and world.find(TOPIC, topic) is None:
             yield Failure(path, f"topic {topic} does not exist")
+    bucket = at(inputs, "cloudStorageConfig.bucket")
+    if bucket and world.find(BUCKET, bucket) is None:
+        yield Failure("cloudStorageConfig.bucket", f"bucket {bucket} does not exist")
     email = at(inputs, "pushConfig.oidcToken.serviceAccountEmail")
     if email:
         yield from account_missing(email, "pushConfig.oidcToken.serviceAccountEmail", world)
