@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 from collections.abc import Callable, MutableMapping
 from typing import Any, Final, TextIO
 
+import msgspec
 import structlog
 from structlog.typing import Processor
 
@@ -61,7 +63,7 @@ def configure(
         _severity,
         filter_event,
         *([_tapped(tap)] if tap is not None else []),
-        structlog.processors.JSONRenderer(),
+        _line,
     ]
     structlog.configure(
         processors=[*shared, *last],
@@ -95,6 +97,18 @@ def _in_trace(project_id: str) -> Processor:
         return event
 
     return link
+
+
+def _line(_logger: object, _method: str, event: MutableMapping[str, Any]) -> str:
+    """The event as one line of JSON in ASCII: what reads the stream may expect any encoding of it."""
+    try:
+        line = _encode(event).decode()
+    except (TypeError, ValueError, OverflowError):
+        line = ""
+    return line if line and line.isascii() else json.dumps(event, default=str)
+
+
+_encode: Final = msgspec.json.Encoder().encode
 
 
 def _tapped(tap: Tap) -> Processor:

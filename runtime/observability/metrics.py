@@ -58,6 +58,7 @@ class Metrics:
 
 def count_requests(metrics: Metrics) -> Middleware:
     """A middleware that counts every request once, with the status that was really sent."""
+    counted: dict[tuple[str, str, int], Counter] = {}
 
     @web.middleware
     async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -76,7 +77,11 @@ def count_requests(metrics: Metrics) -> Middleware:
             return response
         finally:
             metrics.requests_in_flight.dec()
-            metrics.requests.labels(matched_route(request), _method(request.method), str(status)).inc()
+            words = (matched_route(request), _method(request.method), status)
+            counter = counted.get(words)
+            if counter is None:  # finding a counter by its labels costs more than counting
+                counter = counted[words] = metrics.requests.labels(words[0], words[1], str(status))
+            counter.inc()
 
     return middleware
 

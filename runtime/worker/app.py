@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from typing import Final
 
 import structlog
-from aiohttp import hdrs, web
+from aiohttp import StreamReader, hdrs, web
 
 from runtime.contract.outcomes import outcome
 from runtime.observability.metrics import Handler, count_requests
@@ -78,10 +78,15 @@ def _push_request(request: web.Request) -> PushRequest:
     return PushRequest(
         authorization=tuple(value for name, value in request.raw_headers if name.lower() == b"authorization"),
         host=hosts[0] if len(hosts) == 1 else "",
-        content_encoding=",".join(request.headers.getall(hdrs.CONTENT_ENCODING, [])),
+        content_encoding=",".join(request.headers.getall(hdrs.CONTENT_ENCODING, ())),
         content_length=request.content_length,
         body=lambda: _body(request),
+        at_hand=lambda: _at_hand(request.content),
     )
+
+
+def _at_hand(content: StreamReader) -> bytes | None:
+    return content.read_nowait() if content.is_eof() and content.exception() is None else None
 
 
 async def _body(request: web.Request) -> AsyncIterator[bytes]:

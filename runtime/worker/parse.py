@@ -43,6 +43,11 @@ async def _read(request: PushRequest, clock: Clock, deadline: float) -> bytes:
     too_large = Refused(f"the body is over {limits.PUSH_ENVELOPE_BYTES} bytes", code="envelope_too_large")
     if request.content_length is not None and request.content_length > limits.PUSH_ENVELOPE_BYTES:
         raise too_large
+    whole = request.at_hand()
+    if whole is not None:
+        if len(whole) > limits.PUSH_ENVELOPE_BYTES:
+            raise too_large
+        return whole
     body = bytearray()
     try:
         async with clock.timeout(min(BODY_SECONDS, deadline - clock.monotonic())):

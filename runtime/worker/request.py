@@ -18,6 +18,7 @@ class PushRequest:
         content_encoding: value of the Content-Encoding header; "" where there is none.
         content_length: None where the sender did not say, as in a chunked request.
         body: begins to read the body; nothing is read before it is called.
+        at_hand: the whole body, taken, where all of it has arrived already; None where it has to be read.
     """
 
     authorization: tuple[bytes, ...]
@@ -25,6 +26,7 @@ class PushRequest:
     content_encoding: str = ""
     content_length: int | None = None
     body: Callable[[], AsyncIterator[bytes]]
+    at_hand: Callable[[], bytes | None] = lambda: None
 
 
 class Refused(HoldfastError):

@@ -11,7 +11,7 @@ import structlog
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.observability import logs
+from runtime.observability import logs, redaction
 from runtime.observability.redaction import MASK, redact, redact_text
 
 TOKEN = "eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJhIn0.c2lnbmF0dXJl"
@@ -34,6 +34,28 @@ def test_a_secret_is_masked_wherever_it_stands_in_a_text(secret: str) -> None:
         assert part not in masked
     assert masked.startswith("before ")
     assert masked.endswith(" after") or "PRIVATE KEY" in secret or "://" in secret
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            [*SECRETS, "=", "@", "://", "?sig=", "EYJ", "Hf_", "YA29.", "-----", "\u212a", "\u017f", "\u0130"]
+        )
+        | st.text(max_size=8)
+    ).map("".join)
+)
+def test_a_text_that_is_not_searched_holds_no_secret(text: str) -> None:
+    assert redact_text(text) == redaction._SECRET_TEXT.sub(MASK, text)
+
+
+def test_a_line_is_ascii_whatever_it_says() -> None:
+    stream = io.StringIO()
+    logs.configure("test", stream=stream)
+    structlog.get_logger().info("said", half="\ud800", accent="é", number=2**70, none=None, part=0.5, kind=object)
+    line = stream.getvalue()
+    assert line.isascii()
+    said = json.loads(line)
+    assert (said["half"], said["accent"], said["number"], said["part"]) == ("\ud800", "é", 2**70, 0.5)
 
 
 @pytest.mark.parametrize(
