@@ -8,17 +8,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import msgspec
-
-from runtime.adapters.postgres_schema import open_pool
 from runtime.contract import names
 from runtime.contract.states import TERMINAL, RunState
 from tests.chaos.load import Load
+from tests.support.store import stored
 
 SHOWN: Final = 20
 """Most ids of one broken rule that are named."""
 
-_decode = msgspec.msgpack.Decoder().decode
 Rows = dict[str, dict[str, Any]]
 
 
@@ -49,13 +46,8 @@ class Verdict:
 
 async def judge(load: Load) -> Verdict:
     """Reads the store of a stack at rest, and checks every rule."""
-    pool = await open_pool(load.running.stack.postgres.dsn, size=1)
-    try:
-        found: dict[str, Rows] = defaultdict(dict)
-        for row in await pool.fetch("SELECT collection, id, data FROM documents"):
-            found[row["collection"]][row["id"]] = _decode(row["data"])
-    finally:
-        await pool.close()
+    collections = (names.RUNS, names.RUN_EVENTS, names.CLAIMS, names.DEAD_LETTERS)
+    found = {name: await stored(load.running, name) for name in collections}
     verdict = Verdict(letters=len(found[names.DEAD_LETTERS]))
     _judge_runs(verdict, load, found[names.RUNS])
     _judge_effects(verdict, load, found)
