@@ -59,6 +59,7 @@ def align(plans: Plans) -> Alignment:
         scheduler_deadline=TICK_DEADLINE,
         api_request_env=_seconds(api.request_timeout),
         api_timeout=_seconds(api.request_timeout),
+        sync_wait=_seconds(executor.run_timeout) if executor else None,
         executor_run=_seconds(executor.run_timeout) if executor else None,
         executor_timeout=_seconds(derive_executor_timeout(executor.run_timeout)) if executor else None,
     )

@@ -49,6 +49,7 @@ _FIELDS: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
     "concurrency": (("worker", "concurrency"),),
     "api_timeout": (("api", "request_timeout"),),
     "api_request_env": (("api", "request_timeout"),),
+    "sync_wait": (("executor", "run_timeout"),),
     "executor_run": (("executor", "run_timeout"),),
     "executor_timeout": (("executor", "run_timeout"),),
     "run_retention": (("api", "run_retention"),),

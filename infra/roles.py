@@ -72,6 +72,7 @@ def api_settings(settings: StackSettings, facts: Alignment) -> ApiSettings:
         run_lease=_lasting(facts.run_lease),
         job_token_life=_lasting(facts.job_token_life),
         run_timeout_max=_lasting(facts.run),
+        executor_timeout_max=(settings.executor or ExecutorPlan()).run_timeout,
         max_attempts=known(facts.ceiling),
         max_queue_age=_lasting(facts.max_queue_age),
         run_retention=plan.run_retention,

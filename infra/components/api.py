@@ -112,7 +112,7 @@ class Api(pulumi.ComponentResource):
         self, account: gcp.serviceaccount.Account, grants: list[pulumi.Resource]
     ) -> gcp.cloudrunv2.Service:
         settings, environment, key = self._args.settings, self._args.environment, self._args.signing_key
-        network = self._args.network
+        executor, network = self._args.executor, self._args.network
         return create_service(
             f"{self._name}-service",
             ServiceArgs(
@@ -129,7 +129,8 @@ class Api(pulumi.ComponentResource):
                 max_instances=settings.api.max_instances,
                 cpu=settings.api.cpu,
                 memory=settings.api.memory,
-                cpu_idle=True,
+                # A run goes on at the executor when its caller has left, and the API follows it.
+                cpu_idle=executor is None,
                 ingress=Ingress.ALL,
                 invoker_check=False,
                 vpc_access=network.access if network else None,

@@ -11,13 +11,12 @@ import pytest
 from runtime.contract.forbidden import Role, scan
 from runtime.contract.names import DEAD_LETTERS_PATH, HEALTH_LIVE, HEALTH_READY, TICK_PATH
 from sandbox.engine.deployment import Deployment
-from sandbox.world import MEMBER_TYPES, SCHEDULER_JOB, SERVICE, SUBSCRIPTION, TOPIC, short_name
+from sandbox.world import SCHEDULER_JOB, SERVICE, SUBSCRIPTION, TOPIC, short_name
 from tests.support.stacks import NUMBER, PROJECT, REGION, realised
 
 WORKER, API = "holdfast-execution", "holdfast-api"
 API_URL = f"https://{API}-{NUMBER}.{REGION}.run.app"
 WORKER_URL = f"https://{WORKER}-{NUMBER}.{REGION}.run.app"
-AGENT = f"serviceAccount:service-{NUMBER}@gcp-sa-pubsub.iam.gserviceaccount.com"
 
 
 def email(account: str) -> str:
@@ -40,42 +39,11 @@ def environment_of(stack: Deployment, service: str) -> dict[str, str]:
     return {env["name"]: env.get("value", "from a secret") for env in container["envs"]}
 
 
-def grants_of(stack: Deployment) -> set[tuple[str, str, str]]:
-    found = set()
-    for resource in stack.world:
-        if resource.type in MEMBER_TYPES:
-            kind, target = MEMBER_TYPES[resource.type]
-            on = f"{kind} {short_name(resource.inputs[target])}"
-            found.add((resource.inputs["member"], resource.inputs["role"], on))
-    return found
-
-
-EXPECTED = {
-    (f"serviceAccount:{email(WORKER)}", "roles/datastore.user", f"project {PROJECT}"),
-    (f"serviceAccount:{email(API)}", "roles/datastore.user", f"project {PROJECT}"),
-    (f"serviceAccount:{email(API)}", "roles/pubsub.publisher", "topic holdfast-execution-jobs"),
-    (f"serviceAccount:{email(API)}", "roles/secretmanager.secretAccessor", "secret holdfast-signing-key"),
-    (f"serviceAccount:{email('holdfast-execution-push')}", "roles/run.invoker", f"service {WORKER}"),
-    (AGENT, "roles/iam.serviceAccountTokenCreator", f"service account {email('holdfast-execution-push')}"),
-    (AGENT, "roles/iam.serviceAccountTokenCreator", f"service account {email('holdfast-dead-letters')}"),
-    (AGENT, "roles/pubsub.subscriber", "subscription holdfast-execution-push"),
-    (AGENT, "roles/pubsub.publisher", "topic holdfast-execution-dead-letters"),
-}
-
-
-def test_the_grants_are_exactly_the_table(stack: Deployment) -> None:
-    """BR-55: both dead-letter grants, by the project's number. BR-121: members only."""
-    assert grants_of(stack) == EXPECTED
-    iam = {one.type for one in stack.registrations if re.search("iam(member|binding|policy)", one.type, re.IGNORECASE)}
-    assert iam <= MEMBER_TYPES.keys()
-
-
-def test_a_worker_that_checks_tokens_itself_has_no_invoker(tmp_path: Path) -> None:
+def test_a_worker_that_checks_tokens_itself_takes_internal_traffic_only(tmp_path: Path) -> None:
     """Mode and infrastructure are one setting."""
     stack = realised(tmp_path, worker={"push_auth": "in_process"})
     service = inputs_of(stack, SERVICE, WORKER)
 
-    assert grants_of(stack) == {grant for grant in EXPECTED if grant[1] != "roles/run.invoker"}
     assert service["invokerIamDisabled"] is True
     assert service["ingress"] == "INGRESS_TRAFFIC_INTERNAL_ONLY"
     assert environment_of(stack, WORKER)["PUBSUB_PUSH_AUTH"] == "in_process"

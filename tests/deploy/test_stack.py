@@ -20,7 +20,7 @@ from sandbox.engine.registration import without
 from sandbox.stack_file import read_stack_file
 from sandbox.world import DATABASE, FIELD, INDEX, SCHEDULER_JOB, SECRET, SERVICE, SUBSCRIPTION, TOPIC
 from tests.support.job_keys import pair
-from tests.support.stacks import NUMBER, PROJECT, REGION, SIGNING_KEY, realised, stack_values
+from tests.support.stacks import NUMBER, PROJECT, REGION, SIGNING_KEY, WHOLE, realised, stack_values
 
 ROOT = Path(__file__).parents[2]
 URNS = Path(__file__).with_name("urns.txt")
@@ -43,15 +43,25 @@ def short(urns: tuple[str, ...]) -> list[str]:
     return sorted(urn.rpartition("::")[2] for urn in urns)
 
 
-def test_urns_are_the_known_ones(stack: Deployment) -> None:
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Deployment:
+    return realised(tmp_path_factory.mktemp("whole"), **WHOLE)
+
+
+def test_urns_are_the_known_ones(whole: Deployment) -> None:
     """BR-125: whoever renames a component or moves a resource must give it an alias, or it is replaced."""
-    urns = sorted(registration.urn for registration in stack.registrations)
+    urns = sorted(registration.urn for registration in whole.registrations)
     assert urns == URNS.read_text().splitlines()
 
 
-def test_every_child_has_its_component_as_parent(stack: Deployment) -> None:
+def test_a_section_less_leaves_every_other_urn_as_it_is(stack: Deployment, whole: Deployment) -> None:
     """BR-125."""
-    loose = [one.urn for one in stack.registrations if one.custom and "holdfast:infra:" not in one.urn]
+    assert {one.urn for one in stack.registrations} < {one.urn for one in whole.registrations}
+
+
+def test_every_child_has_its_component_as_parent(whole: Deployment) -> None:
+    """BR-125."""
+    loose = [one.urn for one in whole.registrations if one.custom and "holdfast:infra:" not in one.urn]
     assert loose == []
 
 
@@ -107,9 +117,9 @@ def test_a_new_signing_key_is_a_new_version_before_the_old_one_goes(tmp_path: Pa
     assert reference == {"secret": "holdfast-signing-key", "version": "2"}
 
 
-def test_no_input_holds_the_text_of_an_output(stack: Deployment) -> None:
+def test_no_input_holds_the_text_of_an_output(whole: Deployment) -> None:
     """BR-122."""
-    texts = [text for resource in stack.world for text in _texts(resource.inputs)]
+    texts = [text for resource in whole.world for text in _texts(resource.inputs)]
 
     assert len(texts) > 100
     assert [text for text in texts if "Calling __str__" in text or "pulumi.output" in text or "Output" in text] == []
@@ -227,5 +237,5 @@ def test_the_stack_files_of_the_repository_hold(tmp_path: Path, name: str) -> No
     }
     deployment = realise(values, {SIGNING_KEY: pair().private}, stack=name, world_dir=tmp_path)
 
-    assert len(deployment.world.of_type(SERVICE)) == 2
+    assert len(deployment.world.of_type(SERVICE)) == 3
     assert deployment.warnings == ()

@@ -14,7 +14,7 @@ from tests.deploy import test_rendered
 from tests.support.policy_programs import Change, address, extended, of_registrations, rendered
 from tests.support.stacks import realised
 
-WORKER, API, EXECUTOR = "Service/execution-service", "Service/api-service", "Service/executor"
+WORKER, API, EXECUTOR = "Service/execution-service", "Service/api-service", "Service/executor-service"
 PUSH, LETTERS = "Subscription/execution-push", "Subscription/execution-dead-letters"
 CONTAINER = "template.containers.0"
 OTHER = "https://worker.example.com"
@@ -54,7 +54,7 @@ PASSING: dict[str, list[Change]] = {
     ],
     "X04 with all traffic through the network": [
         (API, "template.vpcAccess", EGRESS),
-        ("ManagedZone/run-app", "dnsName", "example.com."),
+        ("ManagedZone/network-platform", "dnsName", "example.com."),
     ],
     "R02 with resources that leave the CPU to the platform": [(EXECUTOR, f"{CONTAINER}.resources.cpuIdle", None)],
     "R11 with a public key": [(EXECUTOR, "env.BACKEND_PUB", "-----BEGIN PUBLIC KEY-----")],

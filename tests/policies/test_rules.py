@@ -19,7 +19,7 @@ from tests.support.policy_programs import (
     rendered,
 )
 
-WORKER, API, EXECUTOR = "Service/execution-service", "Service/api-service", "Service/executor"
+WORKER, API, EXECUTOR = "Service/execution-service", "Service/api-service", "Service/executor-service"
 PUSH, LETTERS, JOB = "Subscription/execution-push", "Subscription/execution-dead-letters", "Job/tick-job"
 CONTAINER = "template.containers.0"
 ENDPOINT = f"{address('holdfast-execution')}"
@@ -58,7 +58,6 @@ ONE_CHANGE: list[tuple[str, Change]] = [
     ("D07", (LETTERS, "expirationPolicy.ttl", "2678400s")),
     ("D09", (PUSH, "enableExactlyOnceDelivery", True)),
     ("D11", (PUSH, "filter", "attributes.kind = 'a'")),
-    ("I01", (EXECUTOR, "template.serviceAccount", None)),
     ("I01", (EXECUTOR, "template.serviceAccount", "123456789012-compute@developer.gserviceaccount.com")),
     ("I01", (EXECUTOR, "template.serviceAccount", "holdfast-api@p-test.iam.gserviceaccount.com")),
     ("I05", (WORKER, "env.PUBSUB_PUSH_AUTH", "in_process")),
@@ -69,7 +68,7 @@ ONE_CHANGE: list[tuple[str, Change]] = [
     ("X01", (WORKER, "ingress", None)),
     ("X02", (WORKER, "ingress", "INGRESS_TRAFFIC_INTERNAL_LOAD_BALANCER")),
     ("X04", (API, "template.vpcAccess", None)),
-    ("X04", ("ManagedZone/run-app", "dnsName", "example.com.")),
+    ("X04", ("ManagedZone/network-platform", "dnsName", "example.com.")),
     ("X08", (WORKER, "defaultUriDisabled", True)),
     ("R01", (WORKER, f"{CONTAINER}.image", "europe-west1-docker.pkg.dev/p/r/i:latest")),
     ("R02", (EXECUTOR, f"{CONTAINER}.resources.cpuIdle", True)),
@@ -155,7 +154,7 @@ ONE_LESS: list[tuple[set[str], str]] = [
     ({"I07"}, "IAMMember/execution-agent-signs"),
     ({"S03"}, "Field/state-ttl-pubsub-claims"),
     ({"S08"}, "TopicIAMMember/storage-publishes"),
-    ({"X04"}, "ManagedZone/run-app"),
+    ({"X04"}, "ManagedZone/network-platform"),
 ]
 """Rules, and the resource that they need."""
 
@@ -225,6 +224,7 @@ SEVERAL: list[tuple[set[str], Callable[[], Program]]] = [
         (PUSH, "retryPolicy", None), (API, "env.API_MAX_QUEUE_AGE_SECS", "1000"))),
     ({"D10", "T06", "T12"}, lambda: extended().changed(
         (PUSH, "ackDeadlineSeconds", None), (WORKER, "env.GCP_QUEUE_ACK_DEADLINE_SECS", "10"))),
+    ({"I01"}, lambda: extended().changed((EXECUTOR, "template.serviceAccount", None)).unlinked(EXECUTOR)),
     ({"I02"}, lambda: extended().changed((PUSH, "pushConfig.oidcToken", None)).without(
         "ServiceIamMember/execution-push-invokes")),
     ({"I10"}, lambda: extended().changed((JOB, "httpTarget.uri", f"{address('holdfast-executor')}/tick"))),
@@ -246,7 +246,12 @@ def test_the_rules_that_take_more_than_one_change(expected: set[str], program: C
 def test_what_is_protected_breaks_nothing_in_production() -> None:
     """BR-119"""
     program = extended().in_stack("prod-eu")
-    for key in ("Service/api-service", "Service/execution-service", "Service/executor", "Secret/signing-secret"):
+    for key in (
+        "Service/api-service",
+        "Service/execution-service",
+        "Service/executor-service",
+        "Secret/signing-secret",
+    ):
         program = program.with_(key, "deletionProtection", True)
     program = program.with_("DatabaseInstance/usage", "deletionProtection", True)
     program = program.with_("Database/state-database", "deleteProtectionState", "DELETE_PROTECTION_ENABLED")

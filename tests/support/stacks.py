@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,8 @@ PROJECT = "p-test"
 NUMBER = "123456789012"
 REGION = "europe-west1"
 SIGNING_KEY = "holdfast:signing_key"
+WHOLE: Mapping[str, Any] = {"executor": {}}
+"""Every section that a stack may leave out."""
 IMAGE = f"europe-west1-docker.pkg.dev/p-test/holdfast/runtime@sha256:{'1' * 64}"
 
 

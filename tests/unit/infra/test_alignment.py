@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from infra.alignment import Plans, align
 from infra.misalignment import Change, misalignments
 from infra.sections.api import ApiPlan
+from infra.sections.executor import ExecutorPlan
 from infra.sections.worker import WorkerPlan
 from runtime.contract.timeouts import advise, check
 from tests.support.stacks import refused
@@ -31,11 +32,25 @@ WORKER = {
     "max_instances": st.integers(1, 5),
     "min_instances": st.integers(0, 5),
 }
-API = {"run_retention_seconds": st.integers(3600, 700000), "max_instances": st.integers(1, 3)}
+API = {
+    "run_retention_seconds": st.integers(3600, 700000),
+    "max_instances": st.integers(1, 3),
+    "request_timeout_seconds": st.integers(60, 3600),
+}
+EXECUTOR = {
+    "run_timeout_seconds": st.integers(1, 3570),
+    "max_instances": st.integers(1, 3),
+    "min_instances": st.integers(0, 3),
+}
 sections = st.builds(
-    lambda worker, api: Plans(WorkerPlan.model_validate(worker), ApiPlan.model_validate(api)),
+    lambda worker, api, executor: Plans(
+        WorkerPlan.model_validate(worker),
+        ApiPlan.model_validate(api),
+        None if executor is None else ExecutorPlan.model_validate(executor),
+    ),
     st.fixed_dictionaries({}, optional=WORKER),
     st.fixed_dictionaries({}, optional=API),
+    st.none() | st.fixed_dictionaries({}, optional=EXECUTOR),
 )
 
 
@@ -70,6 +85,13 @@ def test_what_is_given_replaces_what_would_follow_and_the_rest_follows_from_it()
     assert (facts.stale_after, facts.run_lease) == (90, 60)
     assert (facts.message_retention, facts.claim_retention) == (172800, 200000)
     assert (facts.job_token_life, facts.max_queue_age) == (172800 + 900, 172800)
+
+
+@given(st.integers(1, 3570))
+def test_an_executor_outlasts_every_run_by_the_time_to_settle(run: int) -> None:
+    facts = align(Plans(WorkerPlan(), ApiPlan(), ExecutorPlan.model_validate({"run_timeout_seconds": run})))
+    assert check(facts) == []
+    assert facts.executor_timeout == min(run + 60, 3600)
 
 
 def test_a_long_request_gets_the_cpu_it_needs_and_more_broker_attempts() -> None:
@@ -140,6 +162,24 @@ def test_the_contracts_rules_are_all_asked(stack: Plans) -> None:
                 "misaligned_stack_value: holdfast:api.min_instances is 2, holdfast:api.max_instances is 1, but no more "
                 "instances can always be there than may be there at most (api-instances: api min 2, api max 1): "
                 "the platform would refuse the service; holdfast:api.min_instances: 1 would pass"
+            ),
+        ),
+        (
+            {"api": {"request_timeout_seconds": 900}, "executor": {}},
+            (
+                "misaligned_stack_value: holdfast:api.request_timeout_seconds is 900, "
+                "holdfast:executor.run_timeout_seconds is 3540, but the API must be able to wait for as long as the "
+                "executor may answer (T17: api timeout 900, executor timeout 3600): a caller would be cut off although "
+                "the run goes on and would have answered; holdfast:api.request_timeout_seconds: 3600 would pass"
+            ),
+        ),
+        (
+            {"executor": {"min_instances": 11}},
+            (
+                "misaligned_stack_value: holdfast:executor.min_instances is 11, holdfast:executor.max_instances is 10, "
+                "but no more instances can always be there than may be there at most (executor-instances: "
+                "executor min 11, executor max 10): the platform would refuse the service; "
+                "holdfast:executor.min_instances: 10 would pass"
             ),
         ),
     ],

@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 
 from infra.alignment import Plans, align
 from infra.misalignment import misalignments
-from infra.roles import api_settings, worker_settings
+from infra.roles import api_settings, executor_settings, worker_settings
 from infra.sections.api import ApiPlan
 from infra.sections.worker import WorkerPlan
 from infra.settings import StackSettings
 from runtime.contract.forbidden import Role, scan
 from runtime.contract.settings.api import ApiSettings
-from runtime.contract.settings.words import Workload
+from runtime.contract.settings.executor import ExecutorSettings
+from runtime.contract.settings.words import ExecutionBackend, Workload
 from runtime.contract.settings.worker import WorkerSettings
 from runtime.contract.timeouts import check
 from tests.support.job_keys import pair
@@ -77,6 +78,31 @@ def test_the_api_reads_back_what_was_meant(worker: dict[str, Any], retention: in
     assert read.run_timeout_max == plan.worker.run_timeout, "a run that the worker cannot finish is refused at once"
     assert read.max_attempts == plan.worker.max_attempts
     assert scan(rendered, Role.API) == []
+
+
+@given(st.integers(1, 3570))
+def test_the_executor_reads_back_what_was_meant_and_the_api_waits_for_it(run: int) -> None:
+    plan = stack(executor={"run_timeout_seconds": run}, engines={"report": "acme.reports:run"})
+    assert plan.executor is not None
+    meant, api = (
+        executor_settings(plan, plan.executor),
+        api_settings(plan, align(Plans(plan.worker, plan.api, plan.executor))),
+    )
+    rendered = {name: value for name, value in meant.to_env().items() if name != "PORT"}
+
+    read = ExecutorSettings.from_env({**rendered, "PORT": "8080"})
+
+    assert read == meant
+    assert scan(rendered, Role.EXECUTOR) == []
+    assert read.run_timeout == api.executor_timeout_max == timedelta(seconds=run)
+    assert (read.engines, read.backend_pub, read.backend_kid) == (api.engines, api.backend_pub, api.backend_kid)
+    assert api.execution_backend is ExecutionBackend.HTTP
+    assert api.executor_url == plan.names.address(plan.names.executor)
+
+
+def test_an_api_without_an_executor_calls_nobody() -> None:
+    api = api_settings(stack(), align(Plans(WorkerPlan(), ApiPlan())))
+    assert (api.execution_backend, api.executor_url) == (ExecutionBackend.NONE, None)
 
 
 def test_both_sides_of_a_wire_are_told_the_same() -> None:

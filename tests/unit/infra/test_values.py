@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from infra.fields import explanation_of
 from infra.sections.api import ApiPlan
+from infra.sections.executor import ExecutorPlan
 from infra.sections.worker import WorkerPlan
 from infra.values import load_settings
 from runtime.contract.settings.faults import SettingsError
@@ -27,6 +28,8 @@ def test_the_least_that_a_stack_says_is_enough() -> None:
     assert settings.engines == {"flow": ""}
     assert settings.worker == WorkerPlan()
     assert settings.api == ApiPlan()
+    assert settings.executor is None, "an executor is asked for, with an empty section at least"
+    assert loaded(executor={}).executor == ExecutorPlan()
     assert settings.worker.run_timeout == timedelta(seconds=540)
 
 
@@ -97,6 +100,10 @@ FAULTY: list[tuple[str, Any, str, str]] = [
     ("worker", {"cpu": "500m"}, "holdfast:worker.cpu", "'500m'"),
     ("worker", {"memory": "1GB"}, "holdfast:worker.memory", "'1GB'"),
     ("api", {"run_retention_seconds": 60}, "holdfast:api.run_retention_seconds", "60"),
+    ("executor", True, "holdfast:executor", "true"),
+    ("executor", {"run_timeout_seconds": 3571}, "holdfast:executor.run_timeout_seconds", "3571"),
+    ("executor", {"run_timeout_seconds": 0}, "holdfast:executor.run_timeout_seconds", "0"),
+    ("executor", {"concurrency": 1001}, "holdfast:executor.concurrency", "1001"),
 ]
 
 
@@ -110,9 +117,10 @@ def test_a_value_that_does_not_hold_is_refused_with_what_would(name: str, value:
     assert "\n" not in line
 
 
-@pytest.mark.parametrize("model", [WorkerPlan, ApiPlan])
-def test_the_value_that_a_refusal_names_does_pass(model: type[WorkerPlan | ApiPlan]) -> None:
-    section = "worker" if model is WorkerPlan else "api"
+@pytest.mark.parametrize(("section", "model"), [("worker", WorkerPlan), ("api", ApiPlan), ("executor", ExecutorPlan)])
+def test_the_value_that_a_refusal_names_does_pass(
+    section: str, model: type[WorkerPlan | ApiPlan | ExecutorPlan]
+) -> None:
     for name, field in model.model_fields.items():
         passing = explanation_of(field).passing.replace("(the hash that `holdfast keys new shop` prints)", "0" * 64)
         loaded(**{section: {str(field.validation_alias or name): yaml.safe_load(passing)}})

@@ -1,0 +1,64 @@
+"""Every grant that a stack has, as a table: who, which role, on what. A part of a stack adds its rows here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from sandbox.world import MEMBER_TYPES, World, short_name
+
+Row = tuple[str, str, str]
+"""Account id, or `agent:PRODUCT` for one of Google's own; role without `roles/`; kind and name of the target. `+` is
+the stack's prefix, `.` its project."""
+
+PUBSUB: Final = "agent:gcp-sa-pubsub"
+
+ALWAYS: Final[tuple[Row, ...]] = (
+    ("+-api", "datastore.user", "project ."),
+    ("+-api", "pubsub.publisher", "topic +-execution-jobs"),
+    ("+-api", "secretmanager.secretAccessor", "secret +-signing-key"),
+    ("+-execution", "datastore.user", "project ."),
+    ("+-execution-push", "run.invoker", "service +-execution"),
+    (PUBSUB, "iam.serviceAccountTokenCreator", "service account +-execution-push"),
+    (PUBSUB, "iam.serviceAccountTokenCreator", "service account +-dead-letters"),
+    (PUBSUB, "pubsub.subscriber", "subscription +-execution-push"),
+    (PUBSUB, "pubsub.publisher", "topic +-execution-dead-letters"),
+)
+"""What every stack has."""
+
+OF_SECTION: Final[Mapping[str, tuple[Row, ...]]] = {
+    "executor": (("+-api", "run.invoker", "service +-executor"),),
+}
+"""Section of a stack file -> what a stack with it has beside."""
+
+
+def expected(sections: Iterable[str], prefix: str = "holdfast") -> set[Row]:
+    """The table of a stack with these sections."""
+    rows = [*ALWAYS, *(row for section in sections for row in OF_SECTION.get(section, ()))]
+    return {(account.replace("+", prefix), role, target.replace("+", prefix)) for account, role, target in rows}
+
+
+def granted(world: World) -> set[Row]:
+    """The table of a world."""
+    return {
+        (
+            _account(str(one.inputs["member"]), world),
+            str(one.inputs["role"]).removeprefix("roles/"),
+            _target(*MEMBER_TYPES[one.type], one.inputs, world),
+        )
+        for one in world
+        if one.type in MEMBER_TYPES
+    }
+
+
+def _target(kind: str, field: str, inputs: Mapping[str, object], world: World) -> str:
+    name = short_name(str(inputs[field])).removesuffix(f"@{world.project}.iam.gserviceaccount.com")
+    return f"{kind} {'.' if name == world.project else name}"
+
+
+def _account(member: str, world: World) -> str:
+    email = member.removeprefix("serviceAccount:")
+    name, _, domain = email.partition("@")
+    if name == f"service-{world.number}":
+        return f"agent:{domain.removesuffix('.iam.gserviceaccount.com')}"
+    return name if domain == f"{world.project}.iam.gserviceaccount.com" else member
