@@ -1,6 +1,6 @@
 # One target for each thing a person or CI does; CI and the guide call the same ones.
 .DEFAULT_GOAL := help
-.PHONY: help setup up preview pulumi test check ci bench clean format
+.PHONY: help setup up preview pulumi test chaos check ci bench clean format
 
 PYTHON ?= python3
 # Compiling the sources anew in every process would cost the tests a quarter of their time.
@@ -36,6 +36,9 @@ pulumi: setup ## the pulumi command: the cached or installed one, or built once 
 test: setup ## every test
 	@$(RUN) pytest tests -n 4 --dist worksteal
 
+chaos: setup ## 2,000 messages while much goes wrong, and nothing may be lost (SECONDS=60: bounded; SEED=n: again; MESSAGES=n)
+	@$(RUN) python -m tests.chaos.run $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) $(if $(MESSAGES),--messages $(MESSAGES))
+
 check: setup ## format, lint, types, imports, sizes
 	@$(RUN) ruff format --check .
 	@$(RUN) ruff check .
@@ -44,7 +47,8 @@ check: setup ## format, lint, types, imports, sizes
 	@$(RUN) python checks/sizes.py
 
 ci: export HOLDFAST_REQUIRE_ALL = 1
-ci: check pulumi test ## check and test, with nothing skipped
+ci: check pulumi test ## check and test, with nothing skipped, then a bounded chaos
+	@$(MAKE) --no-print-directory chaos SECONDS=60
 
 # In an environment of its own: the tests never see the peers.
 bench: export UV_PROJECT_ENVIRONMENT = .holdfast/bench
