@@ -156,4 +156,18 @@ def r08(service: Service, _: Context) -> Iterator[str]:
         yield "it has no memory limit of its own"
 
 
-RULES: Final[tuple[Rule, ...]] = (r01, r02, r03, r04, r05, r06, r07, r08)
+@rule(
+    "R17",
+    "A service of Holdfast is spoken to in HTTP/1.1",
+    over=lambda facts: [each for each in facts.services if each.role is not None],
+    scope=Scope.RESOURCE,
+    breaks="the platform sends HTTP/2 to a server that does not speak it, and no request is answered",
+    fix="Remove the port's name, or call it http1",
+)
+def r17(service: Service, _: Context) -> Iterator[str]:
+    """The name of the port decides the protocol."""
+    if service.main.text("ports", "name") == "h2c":
+        yield "its port is called h2c"
+
+
+RULES: Final[tuple[Rule, ...]] = (r01, r02, r03, r04, r05, r06, r07, r08, r17)

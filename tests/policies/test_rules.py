@@ -98,6 +98,8 @@ ONE_CHANGE: list[tuple[str, Change]] = [
     ("R15", (WORKER, "env.LIMIT", 600.0)),
     ("R15", (WORKER, "env.GCP_REQUIRE_OTEL", "True")),
     ("R16", (WORKER, "description", "Calling __str__ on an Output[T] is not supported.")),
+    ("R17", (WORKER, f"{CONTAINER}.ports.name", "h2c")),
+    ("R17", (API, f"{CONTAINER}.ports.name", "h2c")),
     ("S01", (WORKER, "deletionProtection", None)),
     ("S01", ("Database/state-database", "deleteProtectionState", None)),
     ("S03", ("Field/state-ttl-pubsub-claims", "ttlConfig", None)),
@@ -140,8 +142,8 @@ def test_programs_with_an_executor_and_storage_break_no_rule() -> None:
     ("rule", "change"), ONE_CHANGE, ids=lambda value: value if isinstance(value, str) else value[1]
 )
 def test_one_change_breaks_one_rule(rule: str, change: Change) -> None:
-    """BR-45, BR-46, BR-50, BR-55, BR-56, BR-62, BR-118, BR-119, BR-121, BR-122, BR-126, BR-128, BR-131, BR-134, BR-135,
-    BR-136, BR-138"""
+    """BR-15, BR-31, BR-45, BR-46, BR-50, BR-55, BR-56, BR-62, BR-118, BR-119, BR-121, BR-122, BR-126, BR-128, BR-131,
+    BR-134, BR-135, BR-136, BR-138"""
     assert extended().with_(*change).broken() - ALSO.get(rule, set()) == {rule}
 
 
