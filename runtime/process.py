@@ -52,7 +52,7 @@ def run_role(
         settings = read_settings(name, environ)
     except SettingsError as error:
         return _refuse(error.lines)
-    logs.configure(name, log_level(settings), project_id=settings.project_id)
+    logs.configure(name, log_level(settings), project_id=settings.project_id, for_good=True)
     try:
         uvloop.run(_serve(settings, environ.get("K_REVISION", "local"), connect, listener, clock or SystemClock()))
     except HoldfastError as error:

@@ -110,5 +110,5 @@ async def main(port: int) -> None:
 
 
 if __name__ == "__main__":
-    logs.configure("executor")
+    logs.configure("executor", for_good=True)
     uvloop.run(main(int(sys.argv[1])))

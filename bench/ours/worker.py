@@ -139,5 +139,5 @@ async def main(mode: str, port: int) -> None:
 
 
 if __name__ == "__main__":
-    logs.configure("worker")
+    logs.configure("worker", for_good=True)
     uvloop.run(main(sys.argv[1], int(sys.argv[2])))

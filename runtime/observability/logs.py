@@ -40,6 +40,7 @@ def configure(
     tap: Tap | None = None,
     *,
     project_id: str | None = None,
+    for_good: bool = False,
 ) -> None:
     """Sends every log line of the process, libraries included, through one chain.
 
@@ -49,6 +50,7 @@ def configure(
         stream: None means standard output.
         tap: also gets every event; None: nobody.
         project_id: for the links to traces; None leaves them out.
+        for_good: nothing configures the process's logs again; its loggers are then made once, not for every line.
     """
     out = stream or sys.stdout
     threshold = LEVELS.get(level.lower(), logging.INFO)
@@ -69,7 +71,7 @@ def configure(
         processors=[*shared, *last],
         wrapper_class=structlog.make_filtering_bound_logger(threshold),
         logger_factory=structlog.WriteLoggerFactory(file=out),
-        cache_logger_on_first_use=False,
+        cache_logger_on_first_use=for_good,
     )
     structlog.contextvars.bind_contextvars(role=role)
     handler = logging.StreamHandler(out)

@@ -26,6 +26,7 @@ class Metrics:
         )  # fmt: skip
         self.requests_in_flight = Gauge("http_requests_in_flight", "Requests being answered", registry=registry)
         self.deliveries = Counter("deliveries", "Push deliveries by reason code", ["outcome"], registry=registry)
+        self._delivered: dict[str, Counter] = {}
         self.claim_waits = Counter("claim_waits", "Deliveries that parked on a live claim", registry=registry)
         self.claim_takeovers = Counter("claim_takeovers", "Claims taken from a stale owner", registry=registry)
         self.parked = Gauge("parked_deliveries", "Deliveries parked now", registry=registry)
@@ -50,6 +51,13 @@ class Metrics:
             "executor_calls", "Calls of the executor, by result", ["result"], registry=registry
         )
         self.streams = Counter("streams", "Streams of runs, by how they ended", ["end"], registry=registry)
+
+    def delivered(self, outcome: str) -> None:
+        """Counts a delivery by its reason code."""
+        counter = self._delivered.get(outcome)
+        if counter is None:
+            counter = self._delivered[outcome] = self.deliveries.labels(outcome)
+        counter.inc()
 
     def text(self) -> bytes:
         """The registry in Prometheus text form."""

@@ -133,9 +133,9 @@ class Claims:
         document = await self._tools.documents.get(bid.key, timeout=STORE_CALL)
         if document is None:
             return await self._create(bid)
-        record = ClaimRecord.read(document.data)
-        if record.state is ClaimState.COMPLETED:
+        if document.data.get("state") == ClaimState.COMPLETED:
             return outcome("duplicate_settled")
+        record = ClaimRecord.read(document.data)
         if record.state is ClaimState.DEAD_LETTERED:
             return await self._count_dead(bid, document, record)
         if record.token == bid.token and record.state is ClaimState.IN_PROGRESS:

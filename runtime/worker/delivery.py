@@ -34,7 +34,7 @@ async def deliver(deps: WorkerDeps, claims: Claims, request: PushRequest) -> Out
     except Exception:
         log.exception("unhandled_error")
         answer = outcome("unhandled_error")
-    deps.metrics.deliveries.labels(outcome=answer.code).inc()
+    deps.metrics.delivered(answer.code)
     write = log.info if answer.verdict is Verdict.ACK else log.warning
     write("delivery_answered", outcome=answer.code, status=answer.status)
     return answer

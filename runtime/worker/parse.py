@@ -38,15 +38,14 @@ async def receive(request: PushRequest, settings: WorkerSettings, clock: Clock, 
 
 async def _read(request: PushRequest, clock: Clock, deadline: float) -> bytes:
     """The body, as sent: an encoding is refused, never undone, so that no small body can grow."""
-    if request.content_encoding.strip().lower() not in {"", "identity"}:
+    if request.content_encoding and request.content_encoding.strip().lower() not in {"", "identity"}:
         raise Refused("the body has a Content-Encoding; send it plain", code="unsupported_content_encoding")
-    too_large = Refused(f"the body is over {limits.PUSH_ENVELOPE_BYTES} bytes", code="envelope_too_large")
     if request.content_length is not None and request.content_length > limits.PUSH_ENVELOPE_BYTES:
-        raise too_large
+        raise _too_large()
     whole = request.at_hand()
     if whole is not None:
         if len(whole) > limits.PUSH_ENVELOPE_BYTES:
-            raise too_large
+            raise _too_large()
         return whole
     body = bytearray()
     try:
@@ -54,7 +53,11 @@ async def _read(request: PushRequest, clock: Clock, deadline: float) -> bytes:
             async for chunk in request.body():
                 body += chunk
                 if len(body) > limits.PUSH_ENVELOPE_BYTES:
-                    raise too_large
+                    raise _too_large()
     except TimeoutError as error:
         raise Refused(f"the body did not arrive within {BODY_SECONDS} s", code="processing_timeout") from error
     return bytes(body)
+
+
+def _too_large() -> Refused:
+    return Refused(f"the body is over {limits.PUSH_ENVELOPE_BYTES} bytes", code="envelope_too_large")
