@@ -51,7 +51,12 @@ class CallbackRoutes:
         """Whether the run is to stop, or has ended: at once, or as soon as it is so."""
         query_string.only(request, ("wait",))
         wait = query_string.integer(request, "wait", 0, WAIT_MAX, 0)
-        return web.json_response(await self._cancellations.poll(claims.run_id, claims.job_id, wait))
+        answer = await self._cancellations.poll(claims.run_id, claims.job_id, wait, lambda: _is_gone(request))
+        return web.json_response(answer)
+
+
+def _is_gone(request: web.Request) -> bool:
+    return request.transport is None or request.transport.is_closing()
 
 
 def _check_job(holder: Holder, claims: JobClaims) -> None:

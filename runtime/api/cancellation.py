@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Final
 
 from runtime.api.run_store import RunStore
@@ -30,13 +31,16 @@ class Cancellations:
         self._clock = clock
         self._draining = draining
 
-    async def poll(self, run_id: str, job_id: str, wait: float) -> dict[str, object]:
+    async def poll(
+        self, run_id: str, job_id: str, wait: float, gone: Callable[[], bool] = lambda: False
+    ) -> dict[str, object]:
         """Whether a run is to stop, or has ended already; waits up to `wait` seconds for either.
 
         Args:
             run_id: the run.
             job_id: the generation that the caller works on; to it, a run of another generation has ended.
             wait: seconds; 0 answers at once.
+            gone: whether the caller left; nothing is held for one that did.
 
         Raises:
             Problem: 404 `run_not_found`, 503 `too_many_waits`.
@@ -47,6 +51,7 @@ class Cancellations:
                 record = (await self._runs.get(run_id)).record
                 ended = record.ended or record.job_id != job_id
                 left = ends_at - self._clock.monotonic()
-                if ended or record.cancel_requested or left <= 0 or self._draining.is_set():
+                over = left <= 0 or self._draining.is_set() or gone()
+                if ended or record.cancel_requested or over:
                     return {"cancel_requested": record.cancel_requested, "ended": ended}
                 await self._watch.pause(signal, min(left, LOOK_SECONDS))

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import pytest
 
-from runtime.contract.names import CALLBACK_EVENTS_PATH, CALLBACK_PROGRESS_PATH
+from runtime.contract.names import CALLBACK_CANCELLATION_PATH, CALLBACK_EVENTS_PATH, CALLBACK_PROGRESS_PATH
 from runtime.ports.documents import Delete, Key
 from tests.support.api_bench import event
 from tests.support.served_api import KEY, ServedApi
+from tests.support.waiting import until
 
 
 async def test_a_worker_takes_the_lease_reports_events_and_ends_the_run(served: ServedApi) -> None:
@@ -118,3 +120,35 @@ async def test_a_tick_whose_token_cannot_be_judged_now_is_a_503(served: ServedAp
     served.google.failing = True
     status, problem, _ = await served.call("POST", "/internal/tick", key=served.scheduler_token())
     assert (status, problem["code"]) == (503, "push_key_set_unavailable")
+
+
+async def test_a_worker_hears_of_a_cancellation_as_soon_as_it_is_asked_for(served: ServedApi) -> None:
+    await served.submit("r1")
+    await served.progress("a", "running")
+    path, token = f"{CALLBACK_CANCELLATION_PATH}?wait=20", served.job_token()
+    asked = asyncio.create_task(served.call("GET", path, key=token))
+    await until(lambda: served.waits == 1)
+    assert (await served.call("POST", "/v1/runs/r1/cancel"))[0] == 202
+    status, answer, _ = await asked
+    assert (status, answer) == (200, {"cancel_requested": True, "ended": False})
+    await served.progress("a", "cancelled")
+    assert (await served.call("GET", path, key=token))[1] == {"cancel_requested": True, "ended": True}
+
+
+@pytest.mark.parametrize("query", ["?wait=31", "?wait=-1", "?wait=x", "?job_id=r1.1"])
+async def test_a_question_for_a_cancellation_is_held_for_a_bounded_time(served: ServedApi, query: str) -> None:
+    await served.submit("r1")
+    status, _, _ = await served.call("GET", CALLBACK_CANCELLATION_PATH + query, key=served.job_token())
+    assert status == 400
+
+
+async def test_nothing_is_held_for_a_worker_that_died(served: ServedApi) -> None:
+    await served.submit("r1")
+    _, writer = await asyncio.open_connection("127.0.0.1", served.port)
+    lines = ["Host: x", f"Authorization: Bearer {served.job_token()}", "", ""]
+    writer.write("\r\n".join([f"GET {CALLBACK_CANCELLATION_PATH}?wait=20 HTTP/1.1", *lines]).encode())
+    await until(lambda: served.waits == 1)
+    writer.transport.abort()
+    while served.waits:
+        await served.clock.advance(1)
+    assert served.clock.monotonic() < 20

@@ -60,6 +60,18 @@ async def test_an_older_generation_and_an_ended_run_have_ended() -> None:
     assert await bench.cancellations.poll("r1", "r1.1", 20) == {**GOES_ON, "ended": True}
 
 
+async def test_nothing_is_held_for_a_caller_that_left() -> None:
+    bench = await running()
+    left = asyncio.Event()
+    poll = asyncio.create_task(bench.cancellations.poll("r1", "r1.1", 20, left.is_set))
+    await bench.clock.advance(5)
+    assert not poll.done()
+    left.set()
+    await bench.clock.advance(1)
+    assert poll.done()
+    assert (await poll, bench.watch.waits) == (GOES_ON, 0)
+
+
 async def test_a_process_that_drains_holds_nobody() -> None:
     bench = await running()
     poll = asyncio.create_task(bench.cancellations.poll("r1", "r1.1", 20))
