@@ -89,7 +89,7 @@ class Execution:
 
     Attributes:
         begun: whether the executor has taken the job.
-        failure: why the run did not come to its end through the executor; None where it did, or still may.
+        failure: why the run has failed on its way through the executor; None where it has not, or still goes on.
     """
 
     def __init__(
@@ -169,10 +169,10 @@ class Execution:
 
     async def _follow(self, stream: ExecutorStream) -> Message:
         while messages := await stream.some():
-            last = messages[-1] if messages[-1].event_type == COMPLETED else None
-            await self._tell(messages if last is None else messages[:-1])
+            last = next((number for number, message in enumerate(messages) if message.event_type == COMPLETED), None)
+            await self._tell(messages[:last])
             if last is not None:
-                return last
+                return messages[last]
         raise ExecutorBroken("the executor's stream ended before the run did")
 
     async def _ended(self, last: Message | ExecutorError) -> None:
@@ -189,7 +189,11 @@ class Execution:
             report = self._run_end.as_failed(self._record.job_id, self._handover.lease_token, last)
         self._metrics.executor_calls.labels(last.code if isinstance(last, ExecutorError) else "unreported").inc()
         ended = await self._run_end.record(self._record.run_id, report)
-        if ended is not None:
+        if ended is None:
+            return
+        if report.ending is not None and ended[0].error != report.ending.error:
+            self.failure = None  # whoever was first knows better
+        if self.begun:
             await self._tell([completed_message(*ended)])
 
     async def _tell_begin(self) -> None:

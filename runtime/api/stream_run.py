@@ -12,9 +12,9 @@ from aiohttp import web
 
 from runtime.api.event_feed import EventFeed, Page
 from runtime.api.event_stream import KEEP_ALIVE_SECONDS
-from runtime.api.execution import Execution, ReaderGone
+from runtime.api.execution import ReaderGone
 from runtime.api.executions import Executions, Running
-from runtime.api.executor_errors import ExecutorUnavailable
+from runtime.api.executor_errors import ExecutorError, ExecutorUnavailable
 from runtime.api.executor_messages import Message, as_message
 from runtime.api.json_value import encode
 from runtime.api.payloads import Payloads
@@ -74,9 +74,12 @@ class StreamRuns:
         if begun.running is None:
             return await self._from_record(answer, begun.record)
         await self._until_over(answer, begun.running)
-        if not answer.begun:
-            raise _not_begun(begun.record, begun.running.execution)
-        return await answer.ended()
+        if answer.begun:
+            return await answer.ended()
+        failure = begun.running.execution.failure
+        if failure is not None:
+            raise _not_begun(begun.record, failure)
+        return await self._from_record(answer, begun.record)
 
     async def _until_over(self, answer: StreamAnswer, running: Running) -> None:
         gone = asyncio.create_task(answer.gone.wait())
@@ -127,10 +130,8 @@ def _initiated(record: RunRecord) -> Message:
     return as_message(identity, "run_initiated", encode({"run_id": record.run_id}), timestamp(record.created_at))
 
 
-def _not_begun(record: RunRecord, execution: Execution) -> Problem:
-    error, members = execution.failure, {"run_id": record.run_id}
-    if error is None:
-        return Problem(500, "internal", "the service failed; the fault is in its log", members=members)
+def _not_begun(record: RunRecord, error: ExecutorError) -> Problem:
+    members = {"run_id": record.run_id}
     detail = f"{error}; run {record.run_id} has failed, send it again under another `run_id`"
     if isinstance(error, ExecutorUnavailable):
         return unavailable(error.code, detail, members)

@@ -19,5 +19,6 @@ async def served() -> AsyncIterator[ServedApi]:
 @pytest.fixture(autouse=True)
 def _quiet() -> Iterator[None]:
     # No renderer: it would read source files while a loop runs.
-    with capture_logs():
+    with capture_logs() as lines:
         yield
+    assert [line for line in lines if line["event"] == "execution_failed"] == []

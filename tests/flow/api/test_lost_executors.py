@@ -6,6 +6,7 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 from aiohttp import web
@@ -71,6 +72,14 @@ CUT: dict[str, Script] = {
     "ended": stream(BEGUN),
     "ended before it began": stream(),
     "no events": stream(BEGUN, b"hello\n\n"),
+    "an end behind the end": stream(
+        BEGUN,
+        event(
+            "completed",
+            {**DONE, "state": "failed", "status_code": 502, "failure_class": "dispatch_error", "callback_failed": True},
+        )
+        + event("completed", {**DONE, "callback_failed": True}),
+    ),
     "an endless event": stream(BEGUN, b"x" * 2_000_000),
     "an end that nobody can read": stream(BEGUN, b"id: 1\nevent: completed\ndata: {\n\n"),
     "an end in an unknown state": stream(
@@ -152,15 +161,36 @@ async def test_an_end_that_the_record_knows_otherwise_is_told_as_the_record_know
 
     async with api_of(late) as (api, executor):
         caller = asyncio.create_task(api.stream())
-        (job,) = await executor.called()
-        report = {"job_id": job["job_id"], "lease_token": job["lease_token"], "status": "completed", "result": 7}
-        headers = {"Authorization": f"Bearer {job['executor_jwt']}"}
-        async with api.session.post("/api/v1/execution/progress", json=report, headers=headers) as response:
-            assert (await response.json())["accepted"]
+        await _report(api, (await executor.called())[0])
         told.set()
         *_, last = await caller
         assert (last["payload"]["status"], last["payload"]["result"]) == ("completed", 7)
         assert (await api.record())["state"] == "succeeded"
+
+
+async def test_a_run_whose_executor_reported_and_never_answered_is_streamed_from_its_record() -> None:
+    """The answer was lost on its way; the run was not."""
+    told = asyncio.Event()
+
+    async def late(request: web.Request) -> web.StreamResponse:
+        await told.wait()
+        return await hang_up(request)
+
+    async with api_of(late) as (api, executor):
+        caller = asyncio.create_task(api.stream())
+        await _report(api, (await executor.called())[0])
+        told.set()
+        found = await caller
+        assert [item["event_type"] for item in found] == ["run_initiated", "completed"]
+        assert (found[-1]["payload"]["status"], found[-1]["payload"]["result"]) == ("completed", 7)
+
+
+async def _report(api: WaitedApi, job: dict[str, Any]) -> None:
+    """What an executor says of a run that succeeded."""
+    report = {"job_id": job["job_id"], "lease_token": job["lease_token"], "status": "completed", "result": 7}
+    headers = {"Authorization": f"Bearer {job['executor_jwt']}"}
+    async with api.session.post("/api/v1/execution/progress", json=report, headers=headers) as response:
+        assert (await response.json())["accepted"]
 
 
 @pytest.mark.parametrize("failing", ["port", "token"])
