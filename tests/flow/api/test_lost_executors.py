@@ -19,7 +19,9 @@ from tests.support.served_pair import WaitedApi
 NDJSON = "application/x-ndjson"
 BEGUN = event("run_initiated", {"run_id": "r1"}) + event("log", {"message": "Execution started"})
 DONE = {"run_id": "r1", "status": "completed", "state": "succeeded", "status_code": 200, "result": {"n": 1}}
-UNREPORTED = stream(BEGUN, event("completed", {**DONE, "callback_failed": True}))
+UNHEARD = {**DONE, "callback_failed": True}
+LOST = {**UNHEARD, "state": "failed", "status_code": 502, "failure_class": "dispatch_error", "error": "lost"}
+UNREPORTED = stream(BEGUN, event("completed", UNHEARD))
 """An executor here reports nothing to the record: its end is told to the caller alone."""
 
 
@@ -72,22 +74,11 @@ CUT: dict[str, Script] = {
     "ended": stream(BEGUN),
     "ended before it began": stream(),
     "no events": stream(BEGUN, b"hello\n\n"),
-    "an end behind the end": stream(
-        BEGUN,
-        event(
-            "completed",
-            {**DONE, "state": "failed", "status_code": 502, "failure_class": "dispatch_error", "callback_failed": True},
-        )
-        + event("completed", {**DONE, "callback_failed": True}),
-    ),
+    "an end behind the end": stream(BEGUN, event("completed", LOST) + event("completed", UNHEARD)),
     "an endless event": stream(BEGUN, b"x" * 2_000_000),
     "an end that nobody can read": stream(BEGUN, b"id: 1\nevent: completed\ndata: {\n\n"),
-    "an end in an unknown state": stream(
-        BEGUN, event("completed", {**DONE, "state": "queued", "callback_failed": True})
-    ),
-    "an end that contradicts itself": stream(
-        BEGUN, event("completed", {**DONE, "status_code": 500, "callback_failed": True})
-    ),
+    "an end in an unknown state": stream(BEGUN, event("completed", {**UNHEARD, "state": "queued"})),
+    "an end that contradicts itself": stream(BEGUN, event("completed", {**UNHEARD, "status_code": 500})),
 }
 
 
