@@ -10,6 +10,7 @@ from typing import Any, Final, TextIO
 
 import msgspec
 import structlog
+import structlog.tracebacks
 from structlog.typing import Processor
 
 from runtime.observability.redaction import filter_event
@@ -61,7 +62,7 @@ def configure(
         *([_in_trace(project_id)] if project_id is not None else []),
     ]
     last: list[Processor] = [
-        structlog.processors.dict_tracebacks,
+        _tracebacks,
         _severity,
         filter_event,
         *([_tapped(tap)] if tap is not None else []),
@@ -99,6 +100,12 @@ def _in_trace(project_id: str) -> Processor:
         return event
 
     return link
+
+
+# Without the variables of each frame: bodies, headers and keys are among them, under any name.
+_tracebacks: Final = structlog.processors.ExceptionRenderer(
+    structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
+)
 
 
 def _line(_logger: object, _method: str, event: MutableMapping[str, Any]) -> str:

@@ -21,9 +21,19 @@ _SECRET_TEXT: Final = re.compile(
     r"|\bhf_[A-Za-z0-9-]+_[A-Za-z0-9_-]{16,}"  # an API key
     r"|\bya29\.[A-Za-z0-9_.-]{8,}"  # a Google access token
     r"|(?<=[?&])(X-Goog-Signature|X-Goog-Credential|Signature|sig|token|access_token)=[^&\s\"']+"
-    r"|(?<=://)[^/@\s\"']+:[^/@\s\"']+(?=@)",  # user information in an address
+    r"|(?<=://)[^/@\s\"']+:[^/@\s\"']+(?=@)"  # user information in an address
+    r"|(?<=\bBearer )[^\s\"',;]{6,}|(?<=\bBasic )[^\s\"',;]{6,}"
+    # The value after a secret's name, as in a setting, a header, or the text of a dictionary.
+    r"|(?<!\w)[\w-]*(?:authorization|cookie|password|passphrase|secret|credential|jwt|api_key|private_key|backend_key)"
+    r"[\"']?\s*[=:]\s*[\"']?(?:(?:Bearer|Basic)\s+)?[^\s\"',;)}\]]+"
+    r"|(?<!\w)(?:\w+_)?tokens?(?:=|[\"']\s*:\s*)[\"']?[^\s\"',;)}\]]+",
     re.IGNORECASE | re.DOTALL,
 )
+
+_HINTS: Final = (
+    "eyj", "hf_", "ya29.", "bearer", "basic", "authorization", "cookie", "password", "passphrase", "secret",
+    "credential", "jwt", "api_key", "private_key", "backend_key", "token",
+)  # fmt: skip
 
 _DEEPEST: Final = 8
 
@@ -38,24 +48,30 @@ def _may_hold_a_secret(text: str) -> bool:
     if "=" in text or "@" in text or "-----" in text:
         return True
     lower = text.lower()
-    return "eyj" in lower or "hf_" in lower or "ya29." in lower
+    return any(hint in lower for hint in _HINTS)
 
 
 def redact(value: Any, depth: int = 0) -> Any:
     """The value with secret texts masked at every depth, and secret-named entries masked whole."""
     if isinstance(value, str):
         return redact_text(value)
-    if isinstance(value, bytes):
+    if isinstance(value, bytes | bytearray | memoryview):
         return f"[{len(value)} bytes]"
     if depth >= _DEEPEST:
         return "[too deep]"
     if isinstance(value, Mapping):
-        return {name: MASK if is_secret_name(name) else redact(item, depth + 1) for name, item in value.items()}
+        return {
+            redact_text(str(name)): MASK if is_secret_name(name) else redact(item, depth + 1)
+            for name, item in value.items()
+        }
     if isinstance(value, (list, tuple, set, frozenset)):
         return [redact(item, depth + 1) for item in value]
     if value is None or isinstance(value, (bool, int, float)):
         return value
-    return redact_text(str(value))
+    try:
+        return redact_text(str(value))
+    except Exception:  # noqa: BLE001 - what cannot be shown must not cost the line
+        return f"[{type(value).__name__}]"
 
 
 @functools.lru_cache(maxsize=1024)
