@@ -39,12 +39,13 @@ test: setup ## every test
 chaos: setup ## 2,000 messages while much goes wrong, and nothing may be lost (SECONDS=60: bounded; SEED=n: again; MESSAGES=n)
 	@$(RUN) python -m tests.chaos.run $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) $(if $(MESSAGES),--messages $(MESSAGES))
 
-check: setup ## format, lint, types, imports, sizes
+check: setup ## format, lint, types, imports, sizes, workflows
 	@$(RUN) ruff format --check .
 	@$(RUN) ruff check .
 	@$(RUN) mypy
 	@$(RUN) lint-imports
 	@$(RUN) python checks/sizes.py
+	@checks/workflows
 
 ci: export HOLDFAST_REQUIRE_ALL = 1
 ci: check pulumi test ## check and test, with nothing skipped, then a bounded chaos

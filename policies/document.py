@@ -34,8 +34,9 @@ The policy pack in `policies/` judges any Pulumi program that runs jobs on Cloud
 resources alone: what a resource leaves out is the platform's default, and what cannot be read yet breaks the rule that
 needs it. Nothing that it says repeats a value that could be a secret.
 
-    pulumi preview --policy-pack policies/run
+    pulumi preview --policy-pack "$PWD/policies/run"
 
+The path is a whole one, because the engine starts the pack in the folder of the program, which may be another one.
 The pack needs `pulumi-policy`. `policies/run` starts it with `$PYTHON`, or else with the environment `.venv` beside it
 or beside the pack, or else with `python3` from the path.
 
