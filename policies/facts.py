@@ -163,7 +163,9 @@ class Facts:
         return (said or (f"{name}@{project}.iam.gserviceaccount.com" if name and project else account.urn)).lower()
 
     def runs_as(self, service: Service) -> str:
-        """The account of a service, see `account`."""
+        """The account of a service, see `account`; "" also where it names none."""
+        if not service.properties.has("template", "serviceAccount"):
+            return ""
         return self.account(service.resource, service.properties.known_text("template", "serviceAccount"), "template")
 
     def pushes_as(self, subscription: Subscription) -> str:

@@ -67,9 +67,14 @@ def l02(resource: Resource, context: Context) -> Iterator[str]:
     fix="Set name; a generated one has seven characters that change",
 )
 def l03(resource: Resource, _: Context) -> Iterator[str]:
-    """A name is given."""
-    if not resource.properties.has("name"):
+    """A name is given. What the provider makes up is the name in the program with seven digits."""
+    name = resource.properties.known_text("name")
+    if not resource.properties.has("name") or (name is not None and _is_generated(name, resource)):
         yield "it has no name of its own"
+
+
+def _is_generated(name: str, resource: Resource) -> bool:
+    return re.fullmatch(rf"{re.escape(resource.name)}-[0-9a-f]{{7}}", name, re.ASCII) is not None
 
 
 @rule(

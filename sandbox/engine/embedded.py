@@ -15,7 +15,7 @@ from sandbox.engine.changes import Changes
 from sandbox.engine.deployment import Deployment, DeploymentFailed
 from sandbox.engine.judgement import violations
 from sandbox.engine.monitor import EmbeddedLog, EmbeddedMonitor
-from sandbox.engine.registration import Mutate, unchanged
+from sandbox.engine.registration import Mutate, Registration, unchanged
 from sandbox.engine.sdk_lock import ONE_AT_A_TIME
 from sandbox.world import World
 
@@ -67,10 +67,16 @@ def realise(
         error = thread.submit(run).exception()
     if error is not None or monitor.faults or log.errors:
         raise DeploymentFailed(_fault_lines(error, monitor, log)) from error
-    found = violations(monitor.registrations) if with_policies else []
+    advice = _judged(monitor.registrations) if with_policies else []
+    return _finished(changes, monitor, [*log.warnings, *advice])
+
+
+def _judged(registrations: Sequence[Registration]) -> list[str]:
+    """What the policy pack advises; what it demands is refused."""
+    found = violations(registrations)
     if refused := [str(one) for one in found if one.mandatory]:
         raise DeploymentFailed(refused)
-    return _finished(changes, monitor, [*log.warnings, *map(str, found)])
+    return [str(one) for one in found]
 
 
 def _finished(changes: Changes, monitor: EmbeddedMonitor, warnings: Sequence[str]) -> Deployment:

@@ -72,16 +72,30 @@ def check(
         ProviderRefused: a type that must not be used.
     """
     behaviour = behaviour_of(type_token)
-    known = fields_of(arguments_of(type_token)).types
-    filled = {name: value for name, value in (config or {}).items() if name in known} | dict(inputs)
-    if behaviour.auto_name and not filled.get(behaviour.auto_name):
-        suffix = hashlib.sha256(f"{type_token} {logical}".encode()).hexdigest()[:7]
-        filled[behaviour.auto_name] = f"{logical}-{suffix}"
+    filled = given(type_token, inputs, logical=logical, config=config)
     failures = list(shape_failures(type_token, filled))
     if failures or has_unknown_structure(type_token, filled):
         return filled, failures
     filled = behaviour.defaults(filled)
     return filled, list(behaviour.rules(filled))
+
+
+def given(
+    type_token: str, inputs: Mapping[str, Any], *, logical: str = "", config: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """Inputs with what the provider itself adds to them, before the platform fills in anything; as for `check`.
+
+    Raises:
+        UnknownResourceTypeError: the SDK has no such type.
+        ProviderRefused: a type that must not be used.
+    """
+    behaviour = behaviour_of(type_token)
+    known = fields_of(arguments_of(type_token)).types
+    complete = {name: value for name, value in (config or {}).items() if name in known} | dict(inputs)
+    if behaviour.auto_name and not complete.get(behaviour.auto_name):
+        suffix = hashlib.sha256(f"{type_token} {logical}".encode()).hexdigest()[:7]
+        complete[behaviour.auto_name] = f"{logical}-{suffix}"
+    return complete
 
 
 def identify(type_token: str, inputs: Inputs, around: Surroundings) -> str:

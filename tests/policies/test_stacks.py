@@ -15,6 +15,7 @@ from sandbox.stack_file import read_stack_file
 from tests.support.job_keys import pair
 from tests.support.policy_programs import (
     CONFIGURATION,
+    PROJECT,
     SERVICE,
     SUBSCRIPTION,
     TOPIC,
@@ -121,7 +122,7 @@ def test_an_api_is_found_by_its_worker_where_its_topic_is_not_known() -> None:
 def test_grants_on_the_project_count_for_what_is_in_it() -> None:
     """The grant is too wide, which is a rule of its own."""
     agent = "serviceAccount:service-123456789012@gcp-sa-pubsub.iam.gserviceaccount.com"
-    wide = grant("iAMMember:IAMMember", "wide", "roles/pubsub.publisher", agent, package="projects", project="p-test")
+    wide = grant("iAMMember:IAMMember", "wide", "roles/pubsub.publisher", agent, package="projects", project=PROJECT)
     program = extended().without("TopicIAMMember/execution-agent-dead-letters").plus(wide)
     assert program.broken() == {"I15"}
 

@@ -1,5 +1,4 @@
-"""Programs for the policy pack: what the project renders, the kinds of resources that it does not have yet, and changes
-to both."""
+"""Programs for the policy pack: the dev stack, the kinds of resources that it does not have, and changes to both."""
 
 from __future__ import annotations
 
@@ -11,22 +10,26 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from policies.properties import Properties, plain
 from policies.resource import Resource
 from policies.rule import Rule
 from policies.rules import RULES
 from policies.verdict import judge
+from sandbox.engine.judgement import policy_resource
 from sandbox.engine.registration import Registration
-from tests.support.stacks import NUMBER, realised
+from tests.support.real_engine import embedded
 
 CONFIGURATION: Mapping[str, Any] = {
     "I06": {"public_services": ["*-api"]},
     "X01": {"public_services": ["*-api"]},
 }
 """The API is the one public service."""
+STACK = "dev"
+PROJECT = "my-project-dev"
+NUMBER = "123456789012"
+ACCOUNTS = f"{PROJECT}.iam.gserviceaccount.com"
 AGENT = f"serviceAccount:service-{NUMBER}@gcp-sa-pubsub.iam.gserviceaccount.com"
 STORAGE_AGENT = f"serviceAccount:service-{NUMBER}@gs-project-accounts.iam.gserviceaccount.com"
-LABELS = {"product": "holdfast", "stack": "test", "part": "test"}
+LABELS = {"product": "holdfast", "stack": STACK, "part": "test"}
 
 SERVICE = "gcp:cloudrunv2/service:Service"
 SUBSCRIPTION = "gcp:pubsub/subscription:Subscription"
@@ -37,7 +40,7 @@ Change = tuple[str, str, Any]
 
 
 def address(service: str) -> str:
-    """Address of a service of the test stack."""
+    """Address of a service of the dev stack."""
     return f"https://{service}-{NUMBER}.europe-west1.run.app"
 
 
@@ -50,7 +53,7 @@ class Declared:
     inputs: dict[str, Any]
     dependencies: tuple[str, ...] = ()
     property_dependencies: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    stack: str = "test"
+    stack: str = STACK
 
     @property
     def key(self) -> str:
@@ -64,15 +67,17 @@ class Declared:
 
     def resource(self) -> Resource:
         """As the pack sees it."""
-        values = plain(self.inputs)
-        assert isinstance(values, dict)
-        return Resource(
-            type=self.type,
-            name=self.name,
-            urn=self.urn,
-            properties=Properties(values),
-            dependencies=self.dependencies,
-            property_dependencies=self.property_dependencies,
+        return policy_resource(
+            Registration(
+                type=self.type,
+                name=self.name,
+                urn=self.urn,
+                parent="",
+                custom=True,
+                inputs=self.inputs,
+                dependencies=self.dependencies,
+                property_dependencies=self.property_dependencies,
+            )
         )
 
 
@@ -149,7 +154,7 @@ def _set_variable(variables: list[dict[str, Any]], name: str, value: Any) -> Non
         variables.append({"name": name, **(value if isinstance(value, dict) else {"value": value})})
 
 
-def of_registrations(registrations: Iterable[Registration], stack: str = "test") -> Program:
+def of_registrations(registrations: Iterable[Registration], stack: str = STACK) -> Program:
     """What a run of the real program registered."""
     custom = [each for each in registrations if each.custom]
     renamed = {each.urn: f"urn:pulumi:{stack}::holdfast::{each.type}::{each.name}" for each in custom}
@@ -172,9 +177,9 @@ def of_registrations(registrations: Iterable[Registration], stack: str = "test")
 
 @cache
 def rendered() -> Program:
-    """What the project renders for a stack of defaults."""
+    """What the project renders for the dev stack."""
     with tempfile.TemporaryDirectory() as folder:
-        return of_registrations(realised(Path(folder)).registrations)
+        return of_registrations(embedded(Path(folder), STACK).registrations)
 
 
 @cache
@@ -182,7 +187,7 @@ def long_requests() -> Program:
     """What the project renders where requests outlast the ack deadline."""
     worker = {"request_timeout_seconds": 3600, "run_timeout_seconds": 3540}
     with tempfile.TemporaryDirectory() as folder:
-        return of_registrations(realised(Path(folder), worker=worker).registrations)
+        return of_registrations(embedded(Path(folder), STACK, worker=worker).registrations)
 
 
 def storage() -> list[Declared]:
@@ -191,22 +196,22 @@ def storage() -> list[Declared]:
         Declared(
             "gcp:storage/bucket:Bucket",
             "content",
-            {"name": "content", "uniformBucketLevelAccess": True, "publicAccessPrevention": "enforced",
-             "labels": LABELS},
+            {"name": "content", "location": "EUROPE-WEST1", "uniformBucketLevelAccess": True,
+             "publicAccessPrevention": "enforced", "labels": LABELS},
         ),
         Declared(
             "gcp:storage/notification:Notification",
             "objects",
-            {"bucket": "content", "topic": "projects/p-test/topics/objects", "payloadFormat": "JSON_API_V1",
+            {"bucket": "content", "topic": f"projects/{PROJECT}/topics/objects", "payloadFormat": "JSON_API_V1",
              "objectNamePrefix": "media/"},
         ),
-        Declared(TOPIC, "objects", {"name": "objects", "project": "p-test", "labels": LABELS}),
+        Declared(TOPIC, "objects", {"name": "objects", "project": PROJECT, "labels": LABELS}),
         grant("topicIAMMember:TopicIAMMember", "storage-publishes", "roles/pubsub.publisher", STORAGE_AGENT,
-              topic="projects/p-test/topics/objects"),
+              topic=f"projects/{PROJECT}/topics/objects"),
         Declared(
             SUBSCRIPTION,
             "sink",
-            {"name": "sink", "project": "p-test", "topic": "projects/p-test/topics/holdfast-execution-dead-letters",
+            {"name": "sink", "project": PROJECT, "topic": f"projects/{PROJECT}/topics/holdfast-execution-dead-letters",
              "expirationPolicy": {"ttl": ""}, "cloudStorageConfig": {"bucket": "content"}, "labels": LABELS},
         ),
         grant("bucketIAMMember:BucketIAMMember", "sink-creates", "roles/storage.objectCreator", AGENT,
@@ -216,7 +221,8 @@ def storage() -> list[Declared]:
         Declared(
             "gcp:sql/databaseInstance:DatabaseInstance",
             "usage",
-            {"deletionProtection": False, "settings": {
+            {"databaseVersion": "POSTGRES_17", "deletionProtection": False, "settings": {
+                "tier": "db-f1-micro",
                 "databaseFlags": [{"name": "cloudsql.iam_authentication", "value": "on"}],
                 "ipConfiguration": {"ipv4Enabled": False}}},
         ),
@@ -230,6 +236,5 @@ def grant(kind: str, name: str, role: str, member: str, /, *, package: str = "pu
 
 @cache
 def extended() -> Program:
-    """What the project renders for a stack with an executor, and storage."""
-    with tempfile.TemporaryDirectory() as folder:
-        return of_registrations(realised(Path(folder), executor={}).registrations).plus(*storage())
+    """The dev stack, and storage."""
+    return rendered().plus(*storage())

@@ -60,6 +60,10 @@ class StandIn(provider_pb2_grpc.ResourceProviderServicer):
         """The version."""
         return plugin_pb2.PluginInfo(version=self._version)
 
+    def Attach(self, _: plugin_pb2.PluginAttach, __: grpc.ServicerContext) -> empty_pb2.Empty:  # noqa: N802
+        """Lets an engine in that did not start this process; it is asked nothing in return."""
+        return empty_pb2.Empty()
+
     def CheckConfig(  # noqa: N802
         self, request: provider_pb2.CheckRequest, _: grpc.ServicerContext
     ) -> provider_pb2.CheckResponse:
@@ -79,11 +83,12 @@ class StandIn(provider_pb2_grpc.ResourceProviderServicer):
 
     @_answering
     def Check(self, request: provider_pb2.CheckRequest) -> provider_pb2.CheckResponse:  # noqa: N802
-        """Fills in defaults and refuses what the platform would refuse."""
+        """Refuses what the platform would refuse. Its defaults are no inputs, and policies do not see them as such."""
         inputs, secrets = plain_inputs(request.news)
-        filled, failures = provider.check(request.type, inputs, logical=request.name, config=self._config)
+        given = provider.given(request.type, inputs, logical=request.name, config=self._config)
+        _, failures = provider.check(request.type, given)
         return provider_pb2.CheckResponse(
-            inputs=wrapped_outputs(filled, secrets),
+            inputs=wrapped_outputs(given, secrets),
             failures=[provider_pb2.CheckFailure(property=one.path, reason=one.reason) for one in failures],
         )
 
@@ -92,7 +97,7 @@ class StandIn(provider_pb2_grpc.ResourceProviderServicer):
         """Compares with the inputs in the engine's state, which a refresh brings up to date."""
         world = self._world()
         declared = self._declared(request, request.news, world)
-        old, secrets = plain_inputs(request.old_inputs)
+        old, secrets = self._filled(request, request.old_inputs)
         before = Resource(
             type=request.type,
             name=request.id,
@@ -193,7 +198,7 @@ class StandIn(provider_pb2_grpc.ResourceProviderServicer):
 
     def _declared(self, request: Any, struct: Struct, world: World, name: str = "") -> provider.Declared:
         """A checked declaration; without a name it gets the one that a new resource would have."""
-        inputs, secrets = plain_inputs(struct)
+        inputs, secrets = self._filled(request, struct)
         around = Surroundings(request.name, before=_empty(world), now=world)
         return provider.Declared(
             type=request.type,
@@ -202,6 +207,12 @@ class StandIn(provider_pb2_grpc.ResourceProviderServicer):
             inputs=inputs,
             secrets=secrets,
         )
+
+    def _filled(self, request: Any, struct: Struct) -> tuple[dict[str, Any], frozenset[str]]:
+        """Checked inputs with the platform's defaults, and the names of the secret ones."""
+        inputs, secrets = plain_inputs(struct)
+        filled, _ = provider.check(request.type, inputs)
+        return filled, secrets
 
 
 def _by_id(world: World, type_: str, id_: str) -> Resource | None:

@@ -9,6 +9,7 @@ import grpc
 import pytest
 from google.protobuf import empty_pb2
 from google.protobuf.struct_pb2 import Struct
+from pulumi.runtime.proto import plugin_pb2
 from pulumi.runtime.proto import provider_pb2 as rpc
 
 from sandbox.engine.plugin.servicer import StandIn
@@ -118,9 +119,11 @@ def test_a_preview_changes_nothing_and_leaves_what_is_computed_unknown(plugin: P
 def test_what_is_not_known_yet_is_not_refused_and_the_rest_still_is(plugin: Plugin) -> None:
     unknown = {"name": "push", "topic": UNKNOWN, "ackDeadlineSeconds": NUMBER_UNKNOWN}
 
-    filled, failures = plugin.check(SUBSCRIPTION, unknown)
+    given, failures = plugin.check(SUBSCRIPTION, unknown)
     assert failures == []
-    assert filled["messageRetentionDuration"] == "604800s"
+    assert given == {**unknown, "project": PROJECT}, "the platform's defaults are no inputs"
+    outputs = plain_inputs(plugin.create(SUBSCRIPTION, unknown, preview=True).properties)[0]
+    assert outputs["messageRetentionDuration"] == "604800s"
     assert plugin.check(SUBSCRIPTION, {**unknown, "ackDeadlineSeconds": 601})[1] == ["ackDeadlineSeconds"]
     assert plugin.check(SUBSCRIPTION, {**unknown, "acDeadlineSeconds": 60})[1] == ["acDeadlineSeconds"]
 
@@ -225,6 +228,11 @@ def test_deleting_what_is_gone_succeeds(plugin: Plugin) -> None:
 def test_without_a_world_nothing_is_made_up(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="there is no world"):
         StandIn(tmp_path, "1").Invoke(rpc.InvokeRequest(tok="gcp:organizations/getProject:getProject"), CONTEXT)
+
+
+def test_an_engine_that_did_not_start_it_may_attach(plugin: Plugin) -> None:
+    plugin.provider.Attach(plugin_pb2.PluginAttach(address="127.0.0.1:1"), CONTEXT)
+    assert plugin.provider.GetPluginInfo(empty_pb2.Empty(), CONTEXT).version == "1.0.0"
 
 
 def test_functions_are_answered_from_the_world(plugin: Plugin) -> None:

@@ -1,0 +1,251 @@
+"""Changes to the dev stack, each with the rules of the policy pack that it breaks and no other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from tests.support.policy_programs import (
+    ACCOUNTS,
+    AGENT,
+    PROJECT,
+    Change,
+    Declared,
+    Program,
+    address,
+    extended,
+    grant,
+    long_requests,
+    rendered,
+)
+
+WORKER, API, EXECUTOR = "Service/execution-service", "Service/api-service", "Service/executor-service"
+PUSH, LETTERS, JOB = "Subscription/execution-push", "Subscription/execution-dead-letters", "Job/tick-job"
+RECORDING = "Subscription/execution-dead-letters-push"
+CONTAINER = "template.containers.0"
+ENDPOINT = f"{address('holdfast-execution')}"
+SIGNED = "https://storage.googleapis.com/b/o?X-Goog-Signature=00"
+
+ONE_CHANGE: list[tuple[str, Change]] = [
+    ("T01", (WORKER, "env.GCP_QUEUE_REQUEST_TIMEOUT_SECS", "599")),
+    ("T01", (API, "env.API_REQUEST_TIMEOUT_SECS", "3599")),
+    ("T02", (WORKER, "env.GCP_QUEUE_PROCESS_TIMEOUT_SECS", "571")),
+    ("T03", (WORKER, "env.EXECUTOR_TIMEOUT_SECS", "541")),
+    ("T04", (EXECUTOR, "env.EXECUTOR_TIMEOUT_SECS", "3571")),
+    ("T04", (EXECUTOR, "env.EXECUTOR_TIMEOUT_SECS", "0")),
+    ("T04", (EXECUTOR, "template.timeout", "3569s")),
+    ("T05", (WORKER, "env.GCP_QUEUE_ACK_DEADLINE_SECS", "599")),
+    ("T05", (PUSH, "ackDeadlineSeconds", 601.0)),
+    ("T07", (WORKER, "env.GCP_QUEUE_CLAIM_HEARTBEAT_SECS", "61")),
+    ("T07", (API, "env.API_RUN_LEASE_SECS", "151")),
+    ("T08", (WORKER, "env.GCP_QUEUE_CLAIM_RETENTION_SECS", "86399")),
+    ("T09", (WORKER, "env.GCP_QUEUE_BROKER_MAX_ATTEMPTS", "19")),
+    ("T09", (WORKER, "env.GCP_QUEUE_BROKER_MAX_ATTEMPTS", None)),
+    ("T09", (WORKER, "env.GCP_QUEUE_MAX_DELIVERY_ATTEMPTS", "11")),
+    ("T10", (API, "env.API_MAX_QUEUE_AGE_SECS", "23999")),
+    ("T10", (PUSH, "messageRetentionDuration", "23999s")),
+    ("T11", (PUSH, "pushConfig.pushEndpoint", f"{ENDPOINT}/push")),
+    ("T11", (PUSH, "pushConfig.pushEndpoint", ENDPOINT.replace("123456789012", "999999999999"))),
+    ("T11", (PUSH, "pushConfig.oidcToken.audience", "https://other.example")),
+    ("T11", (WORKER, "env.PUBSUB_PUSH_AUDIENCE", "https://other.example")),
+    ("T13", (WORKER, f"{CONTAINER}.startupProbe.failureThreshold", 241.0)),
+    ("T13", (WORKER, f"{CONTAINER}.startupProbe.initialDelaySeconds", 211.0)),
+    ("T14", (JOB, "attemptDeadline", "3601s")),
+    ("T15", (API, "env.API_JOB_TOKEN_LIFE_SECS", "87299")),
+    ("T16", (JOB, "httpTarget.body", "aHR0cHM6Ly9zLmV4YW1wbGUvbz9YLUdvb2ctU2lnbmF0dXJlPTAw")),
+    ("T16", ("Notification/objects", "customAttributes.url", SIGNED)),
+    ("D02", (PUSH, "deadLetterPolicy.deadLetterTopic", "holdfast-execution-dead-letters")),
+    ("D07", (PUSH, "expirationPolicy", None)),
+    ("D07", (LETTERS, "expirationPolicy.ttl", "2678400s")),
+    ("D09", (PUSH, "enableExactlyOnceDelivery", True)),
+    ("D01", (PUSH, "deadLetterPolicy", None)),
+    ("D08", (PUSH, "retryPolicy", None)),
+    ("D10", (RECORDING, "ackDeadlineSeconds", None)),
+    ("D11", (PUSH, "filter", "attributes.kind = 'a'")),
+    ("I01", (EXECUTOR, "template.serviceAccount", None)),
+    ("I01", (EXECUTOR, "template.serviceAccount", "123456789012-compute@developer.gserviceaccount.com")),
+    ("I01", (EXECUTOR, "template.serviceAccount", f"holdfast-api@{ACCOUNTS}")),
+    ("I05", (WORKER, "env.PUBSUB_PUSH_AUTH", "in_process")),
+    ("I06", (EXECUTOR, "invokerIamDisabled", True)),
+    ("I09", (JOB, "httpTarget.oidcToken", None)),
+    ("I14", ("IAMMember/api-uses-state", "member", f"serviceAccount:Holdfast-Api@{ACCOUNTS}")),
+    ("X01", (EXECUTOR, "ingress", "INGRESS_TRAFFIC_ALL")),
+    ("X01", (WORKER, "ingress", None)),
+    ("X02", (WORKER, "ingress", "INGRESS_TRAFFIC_INTERNAL_LOAD_BALANCER")),
+    ("X04", (API, "template.vpcAccess", None)),
+    ("X04", ("ManagedZone/network-platform", "dnsName", "example.com.")),
+    ("X08", (WORKER, "defaultUriDisabled", True)),
+    ("R01", (WORKER, f"{CONTAINER}.image", "europe-west1-docker.pkg.dev/p/r/i:latest")),
+    ("R02", (EXECUTOR, f"{CONTAINER}.resources.cpuIdle", True)),
+    ("R03", (WORKER, f"{CONTAINER}.startupProbe", None)),
+    ("R03", (WORKER, f"{CONTAINER}.startupProbe.httpGet.path", "/")),
+    ("R04", (API, f"{CONTAINER}.livenessProbe", None)),
+    ("R04", (API, f"{CONTAINER}.livenessProbe.httpGet.path", "/health/ready")),
+    ("R05", (EXECUTOR, f"{CONTAINER}.readinessProbe.httpGet.path", "/health/live")),
+    ("R06", (WORKER, "template.scaling.maxInstanceCount", None)),
+    ("R06", (WORKER, "template.scaling.maxInstanceCount", 101.0)),
+    ("R06", (WORKER, "template.scaling.minInstanceCount", 11.0)),
+    ("R07", (WORKER, "template.maxInstanceRequestConcurrency", None)),
+    ("R08", (WORKER, f"{CONTAINER}.resources.limits.memory", None)),
+    ("R09", (WORKER, "env.PORT", "8080")),
+    ("R09", (API, "env.K_SERVICE", "x")),
+    ("R09", (EXECUTOR, "env.METRICS_PORT", "9090")),
+    ("R10", (WORKER, "env.FIRESTORE_EMULATOR_HOST", "")),
+    ("R10", (EXECUTOR, "env.https_proxy", "")),
+    ("R10", (API, "env.GOOGLE_APPLICATION_CREDENTIALS", "/x")),
+    ("R10", (WORKER, "env.CLOUDSDK_API_ENDPOINT_OVERRIDES_PUBSUB", "x")),
+    ("R11", (API, "env.BACKEND_KEY", "plain")),
+    ("R11", (WORKER, "env.SHOP", "-----BEGIN EC PRIVATE KEY-----")),
+    ("R11", (WORKER, "env.SHOP_TOKEN", "x")),
+    ("R12", (API, "env.BACKEND_KEY", {"valueSource": {"secretKeyRef": {"secret": "s"}}})),
+    ("R13", (API, "env.BACKEND_KEY", {"valueSource": {"secretKeyRef": {"secret": "s", "version": "latest"}}})),
+    ("R14", (WORKER, "env.BACKEND_KEY", {"valueSource": {"secretKeyRef": {"secret": "s", "version": "7"}}})),
+    ("R15", (WORKER, "env.LIMIT", 600.0)),
+    ("R15", (WORKER, "env.GCP_REQUIRE_OTEL", "True")),
+    ("R16", (WORKER, "description", "Calling __str__ on an Output[T] is not supported.")),
+    ("R17", (WORKER, f"{CONTAINER}.ports.name", "h2c")),
+    ("R17", (API, f"{CONTAINER}.ports.name", "h2c")),
+    ("S01", (WORKER, "deletionProtection", None)),
+    ("S01", ("Database/state-database", "deleteProtectionState", None)),
+    ("S03", ("Field/state-ttl-pubsub-claims", "ttlConfig", None)),
+    ("S03", ("Field/state-ttl-runs", "database", "another")),
+    ("S04", ("Database/state-database", "type", "DATASTORE_MODE")),
+    ("S05", ("Database/state-database", "deletionPolicy", None)),
+    ("S06", ("Notification/objects", "payloadFormat", "NONE")),
+    ("S07", ("Notification/objects", "objectNamePrefix", None)),
+    ("S09", ("DatabaseInstance/usage", "settings.databaseFlags", None)),
+    ("S10", ("DatabaseInstance/usage", "settings.ipConfiguration.ipv4Enabled", True)),
+    ("S10", ("DatabaseInstance/usage", "settings.ipConfiguration", None)),
+    ("S07", ("Notification/objects", "objectNamePrefix", "")),
+    ("S11", ("Bucket/content", "uniformBucketLevelAccess", None)),
+    ("S11", ("Bucket/content", "publicAccessPrevention", "inherited")),
+    ("L01", ("Topic/objects", "labels.part", 1.0)),
+    ("L01", ("Topic/objects", "labels.part", "X")),
+    ("L02", ("Topic/objects", "labels", None)),
+    ("L03", ("Subscription/sink", "name", None)),
+    ("L05", (EXECUTOR, "location", None)),
+    ("L06", (JOB, "region", "us-central1")),
+    ("L06", ("Topic/objects", "messageStoragePolicy.allowedPersistenceRegions", ["us-central1"])),
+]  # fmt: skip
+"""Rule, and the change that breaks it alone."""
+
+ONE_LESS: list[tuple[set[str], str]] = [
+    ({"D04"}, "TopicIAMMember/execution-agent-dead-letters"),
+    ({"D05"}, "SubscriptionIAMMember/execution-agent-forwards"),
+    ({"D06"}, "BucketIAMMember/sink-creates"),
+    ({"D06"}, "BucketIAMMember/sink-reads"),
+    ({"I03"}, "ServiceIamMember/execution-push-invokes"),
+    ({"I07"}, "IAMMember/execution-agent-signs"),
+    ({"S03"}, "Field/state-ttl-pubsub-claims"),
+    ({"S08"}, "TopicIAMMember/storage-publishes"),
+    ({"X04"}, "ManagedZone/network-platform"),
+]
+"""Rules, and the resource that they need."""
+
+
+ACCOUNT = f"serviceAccount:holdfast-api@{ACCOUNTS}"
+PUSHER = f"serviceAccount:holdfast-execution-push@{ACCOUNTS}"
+GROUP = "gcp:compute/regionNetworkEndpointGroup:RegionNetworkEndpointGroup"
+
+ONE_MORE: list[tuple[set[str], Declared]] = [
+    ({"I04"}, grant("serviceIamMember:ServiceIamMember", "other", "roles/run.invoker", ACCOUNT, package="cloudrunv2",
+                    name="holdfast-execution")),
+    ({"I08"}, Declared("gcp:serviceaccount/key:Key", "key", {"serviceAccountId": "x"})),
+    ({"I11"}, grant("topicIAMMember:TopicIAMMember", "all", "roles/pubsub.publisher", "allUsers", topic="objects")),
+    ({"I11"}, grant("topicIAMMember:TopicIAMMember", "all", "roles/pubsub.publisher", "allAuthenticatedUsers",
+                    topic="objects")),
+    ({"I12"}, grant("iAMMember:IAMMember", "owner", "roles/owner", ACCOUNT, package="projects", project=PROJECT)),
+    ({"I13"}, Declared("gcp:projects/iAMBinding:IAMBinding", "all", {"role": "roles/datastore.user", "members": []})),
+    ({"I13"}, Declared("gcp:pubsub/topicIAMPolicy:TopicIAMPolicy", "all", {"topic": "objects", "policyData": "{}"})),
+    ({"I13"}, Declared("gcp:cloudrunv2/serviceIamBinding:ServiceIamBinding", "all", {"role": "roles/run.invoker"})),
+    ({"I15"}, grant("iAMMember:IAMMember", "wide", "roles/storage.admin", ACCOUNT, package="projects",
+                    project=PROJECT)),
+    ({"I16"}, grant("topicIAMMember:TopicIAMMember", "more", "roles/pubsub.publisher", PUSHER, topic="objects")),
+    ({"L04"}, Declared("gcp:serviceaccount/account:Account", "short", {"accountId": "A", "project": PROJECT})),
+    ({"X03"}, Declared(GROUP, "front", {"cloudRun": {"service": "holdfast-executor"}})),
+]  # fmt: skip
+"""Rules, and a resource that breaks them."""
+
+
+def _nothing_kept() -> Program:
+    """Without any subscription on the dead-letter topic."""
+    program = rendered()
+    for each in rendered().declared.values():
+        if each.key.startswith("Subscription/") and each.inputs["topic"].endswith("-dead-letters"):
+            program = program.without(each.key)
+    return program
+
+
+SEVERAL: list[tuple[set[str], Callable[[], Program]]] = [
+    ({"T06"}, lambda: extended().changed(
+        (PUSH, "ackDeadlineSeconds", 599.0), (WORKER, "env.GCP_QUEUE_ACK_DEADLINE_SECS", "599"),
+        (WORKER, f"{CONTAINER}.resources.cpuIdle", False))),
+    ({"T12"}, lambda: long_requests().changed((WORKER, "template.scaling.maxInstanceCount", 1.0))),
+    ({"X06"}, lambda: extended().changed((RECORDING, "pushConfig.pushEndpoint", "https://x.example")).unlinked(RECORDING)),
+    ({"X06", "X07"}, lambda: extended().changed(
+        (RECORDING, "pushConfig.pushEndpoint", f"{address('holdfast-api').replace('https', 'http')}/internal"))),
+    ({"T06", "T12"}, lambda: extended().changed(
+        (PUSH, "ackDeadlineSeconds", 599.0), (WORKER, "env.GCP_QUEUE_ACK_DEADLINE_SECS", "599"))),
+    ({"T17"}, lambda: extended().changed(
+        (API, "template.timeout", "3599s"), (API, "env.API_REQUEST_TIMEOUT_SECS", "3599"))),
+    ({"D01", "I15"}, lambda: extended().changed((PUSH, "deadLetterPolicy", None)).plus(
+        grant("iAMMember:IAMMember", "wide", "roles/pubsub.admin", AGENT, package="projects", project=PROJECT))),
+    ({"D03"}, _nothing_kept),
+    ({"D08", "T10"}, lambda: extended().changed(
+        (PUSH, "retryPolicy", None), (API, "env.API_MAX_QUEUE_AGE_SECS", "1000"))),
+    ({"D10", "T06", "T12"}, lambda: extended().changed(
+        (PUSH, "ackDeadlineSeconds", None), (WORKER, "env.GCP_QUEUE_ACK_DEADLINE_SECS", "10"))),
+    ({"I02"}, lambda: extended().changed((PUSH, "pushConfig.oidcToken", None)).without(
+        "ServiceIamMember/execution-push-invokes")),
+    ({"I10"}, lambda: extended().changed((JOB, "httpTarget.uri", f"{address('holdfast-executor')}/tick"))),
+    ({"X05"}, lambda: extended().changed((WORKER, "project", "other"))),
+    ({"I04", "X06"}, lambda: extended().changed((PUSH, "pushConfig.pushEndpoint", "https://worker.example.com")).unlinked(PUSH)),
+    ({"X07", "T11"}, lambda: extended().changed((PUSH, "pushConfig.pushEndpoint", "https://worker.example.com/"))),
+    ({"S02"}, lambda: extended().in_stack("prod")),
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Mutation:
+    """A program that breaks rules.
+
+    Attributes:
+        rules: their ids.
+        name: what is changed, for people.
+        program: makes it.
+    """
+
+    rules: frozenset[str]
+    name: str
+    program: Callable[[], Program]
+
+    def __str__(self) -> str:
+        return f"{'-'.join(sorted(self.rules))}-{self.name}"
+
+
+def _changed(*changes: Change) -> Program:
+    return extended().changed(*changes)
+
+
+def _without(key: str) -> Program:
+    return extended().without(key)
+
+
+def _plus(more: Declared) -> Program:
+    return extended().plus(more)
+
+
+def _mutations() -> Iterator[Mutation]:
+    for rule, change in ONE_CHANGE:
+        yield Mutation(frozenset({rule}), change[1], partial(_changed, change))
+    for rules, missing in ONE_LESS:
+        yield Mutation(frozenset(rules), f"without {missing}", partial(_without, missing))
+    for rules, more in ONE_MORE:
+        yield Mutation(frozenset(rules), more.key, partial(_plus, more))
+    for rules, program in SEVERAL:
+        yield Mutation(frozenset(rules), "several", program)
+
+
+MUTATIONS: Final = tuple(_mutations())
