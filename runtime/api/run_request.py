@@ -113,19 +113,25 @@ def read_run_request(body: bytes, rules: RunRules) -> RunRequest:
     mode = fields.word("mode", RunMode) or RunMode.ASYNC
     app_id = fields.text("app_id", RUN_ID, RUN_ID_RULE) or "default"
     engine, spec = _engine(fields, rules.engines)
-    waited = None if mode is RunMode.ASYNC else rules.waited
+    waited = _waited(mode, rules)
     longest = _seconds(rules.timeout_max if waited is None else waited.timeout_max)
-    most = rules.max_attempts if mode is RunMode.ASYNC else 1
+    most = rules.max_attempts if waited is None else 1
     timeout = fields.integer("timeout_seconds", 1, longest)
     max_attempts = fields.integer("max_attempts", 1, most)
     wait = _wait(fields, mode, waited)
     labels = _labels(fields, faults)
-    if mode is not RunMode.ASYNC and waited is None:
-        raise _no_executor(mode)
     if faults:
         raise _invalid(faults)
     definition = {"input": fields.raw("input"), "spec": spec}
-    measured = _measured(definition)
+    wanted = {
+        "app_id": app_id,
+        "engine": engine,
+        "labels": labels,
+        "max_attempts": max_attempts,
+        "mode": mode.value,
+        "payload_sha256": sha256_hex(_measured(definition)),
+        "timeout_seconds": timeout,
+    }
     return RunRequest(
         run_id=run_id,
         mode=mode,
@@ -136,19 +142,7 @@ def read_run_request(body: bytes, rules: RunRules) -> RunRequest:
         max_attempts=max_attempts or most,
         labels=labels,
         payload=encode(definition),
-        request_hash=sha256_hex(
-            canonical(
-                {
-                    "app_id": app_id,
-                    "engine": engine,
-                    "labels": labels,
-                    "max_attempts": max_attempts,
-                    "mode": mode.value,
-                    "payload_sha256": sha256_hex(measured),
-                    "timeout_seconds": timeout,
-                }
-            )
-        ),
+        request_hash=sha256_hex(canonical(wanted)),
     )
 
 
@@ -210,14 +204,19 @@ def _seconds(duration: timedelta) -> int:
     return duration // timedelta(seconds=1)
 
 
-def _no_executor(mode: RunMode) -> Problem:
-    return Problem(
-        422,
-        "mode_not_available",
-        f"mode `{mode}` is served by the executor role, and this deployment has no executor; use mode `async` and "
-        "follow the run's events, or deploy an executor",
-        faults=[FieldFault("/mode", "must be `async` in this deployment")],
-    )
+def _waited(mode: RunMode, rules: RunRules) -> WaitedRules | None:
+    """What a run whose caller waits may ask for; None for a queued one."""
+    if mode is RunMode.ASYNC:
+        return None
+    if rules.waited is None:
+        raise Problem(
+            422,
+            "mode_not_available",
+            f"mode `{mode}` is served by the executor role, and this deployment has no executor; use mode `async` and "
+            "follow the run's events, or deploy an executor",
+            faults=[FieldFault("/mode", "must be `async` in this deployment")],
+        )
+    return rules.waited
 
 
 def _measured(definition: Mapping[str, object]) -> bytes:

@@ -39,11 +39,11 @@ def at(seconds: float) -> datetime:
     return T0 + timedelta(seconds=seconds)
 
 
-def queued(mode: RunMode = RunMode.ASYNC) -> RunRecord:
+def queued() -> RunRecord:
     return new_record(
         run_id="r1",
         submission_id="s",
-        mode=mode,
+        mode=RunMode.ASYNC,
         app_id="default",
         user_id="shop",
         engine="flow",
@@ -280,22 +280,6 @@ def test_a_run_is_given_up_at_its_queue_deadline_and_not_while_it_is_held() -> N
     assert give_up(held, deadline) is None
     assert held.sweep_at == held.lease_expires_at, "it is due again when the lease lapses"
     assert give_up(held, deadline + LEASE) is not None
-
-
-@pytest.mark.parametrize("mode", [RunMode.SYNC, RunMode.STREAM])
-def test_a_run_whose_caller_waits_is_never_published_and_expires_a_minute_after_its_timeout(mode: RunMode) -> None:
-    assert reserve_publication(queued(mode), at(10_000)) is None
-    held = leased(before=queued(mode))
-    assert held.sweep_at == at(150), "not before its lease lapses"
-    assert give_up(held, at(149)) is None
-    short = leased(before=queued(mode), now=at(-60))
-    assert short.sweep_at == at(120), "not before a minute after its timeout"
-    assert give_up(short, at(119)) is None
-    expired = give_up(short, at(120))
-    assert expired is not None
-    assert (expired.state, expired.status_code, expired.failure_class) == (
-        RunState.EXPIRED, 504, FailureClass.FRAMEWORK_TIMEOUT,
-    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
