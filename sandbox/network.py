@@ -82,9 +82,15 @@ class LoopbackConnector(aiohttp.BaseConnector):
         if address is None:
             raise UnknownHostError(f"{host} is not a host of this sandbox")
         loop = asyncio.get_running_loop()
-        async with asyncio.timeout(timeout.sock_connect):
-            if address.path:
-                _, protocol = await loop.create_unix_connection(self._factory, address.path)
-            else:
-                _, protocol = await loop.create_connection(self._factory, "127.0.0.1", address.port)
+        try:
+            async with asyncio.timeout(timeout.sock_connect):
+                if address.path:
+                    _, protocol = await loop.create_unix_connection(self._factory, address.path)
+                else:
+                    _, protocol = await loop.create_connection(self._factory, "127.0.0.1", address.port)
+        except TimeoutError:
+            raise
+        except OSError as error:
+            # As the connector of production says that nothing was sent yet.
+            raise aiohttp.ClientConnectorError(req.connection_key, error) from error
         return protocol
