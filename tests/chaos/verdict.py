@@ -17,6 +17,8 @@ SHOWN: Final = 20
 """Most ids of one broken rule that are named."""
 
 Rows = dict[str, dict[str, Any]]
+Found = Mapping[str, Rows]
+"""Documents by collection and id."""
 
 
 @dataclass
@@ -47,7 +49,11 @@ class Verdict:
 async def judge(load: Load) -> Verdict:
     """Reads the store of a stack at rest, and checks every rule."""
     collections = (names.RUNS, names.RUN_EVENTS, names.CLAIMS, names.DEAD_LETTERS)
-    found = {name: await stored(load.running, name) for name in collections}
+    return judged(load, {name: await stored(load.running, name) for name in collections})
+
+
+def judged(load: Load, found: Found) -> Verdict:
+    """Checks every rule on what was found."""
     verdict = Verdict(letters=len(found[names.DEAD_LETTERS]))
     _judge_runs(verdict, load, found[names.RUNS])
     _judge_effects(verdict, load, found)
@@ -75,7 +81,7 @@ def _judge_runs(verdict: Verdict, load: Load, runs: Rows) -> None:
             verdict.broken["each generation ends once"].append(run_id)
 
 
-def _judge_effects(verdict: Verdict, load: Load, found: Mapping[str, Rows]) -> None:
+def _judge_effects(verdict: Verdict, load: Load, found: Found) -> None:
     effects: Counter[str] = Counter()
     for batch in found[names.RUN_EVENTS].values():
         for event in json.loads(batch["events"]):
@@ -91,7 +97,7 @@ def _judge_effects(verdict: Verdict, load: Load, found: Mapping[str, Rows]) -> N
             verdict.broken["no attempt has its effect twice"].append(run_id)
 
 
-def _judge_letters(verdict: Verdict, load: Load, found: Mapping[str, Rows]) -> None:
+def _judge_letters(verdict: Verdict, load: Load, found: Found) -> None:
     letters = found[names.DEAD_LETTERS]
     of_runs = {letter["run_id"] for letter in letters.values()}
     for run_id in load.runs:
