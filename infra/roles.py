@@ -10,6 +10,7 @@ from infra.settings import StackSettings
 from runtime.contract.alignment import Alignment
 from runtime.contract.settings.api import ApiSettings
 from runtime.contract.settings.executor import ExecutorSettings
+from runtime.contract.settings.tracing import TracingSettings
 from runtime.contract.settings.words import ExecutionBackend, Workload
 from runtime.contract.settings.worker import WorkerSettings
 
@@ -44,6 +45,7 @@ def worker_settings(settings: StackSettings, workload: Workload, facts: Alignmen
         backend_kid=settings.signing_key_id,
         api_base_url=names.address(names.api),
         engines=settings.engines,
+        tracing=TracingSettings(endpoint=settings.traces_endpoint),
         log_level=settings.log_level,
     ).validated()
 
@@ -78,6 +80,7 @@ def api_settings(settings: StackSettings, facts: Alignment) -> ApiSettings:
         run_retention=plan.run_retention,
         key_hashes=plan.key_hashes,
         engines=settings.engines,
+        tracing=TracingSettings(endpoint=settings.traces_endpoint),
         log_level=settings.log_level,
     ).validated()
 
@@ -94,6 +97,7 @@ def executor_settings(settings: StackSettings, plan: ExecutorPlan) -> ExecutorSe
         run_timeout=plan.run_timeout,
         engines=settings.engines,
         project_id=settings.project,
+        tracing=TracingSettings(endpoint=settings.traces_endpoint),
         log_level=settings.log_level,
     ).validated()
 

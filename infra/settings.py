@@ -19,7 +19,7 @@ from infra.sections.executor import ExecutorPlan
 from infra.sections.public_endpoint import PublicEndpointPlan
 from infra.sections.section import Section
 from infra.sections.worker import WorkerPlan
-from runtime.contract.settings import job_keys, rules
+from runtime.contract.settings import job_keys, rules, tracing
 from runtime.contract.settings.engines import DEFAULT_ENGINES, parse_engines
 from runtime.contract.settings.shared import DEFAULT_KEY_ID
 from runtime.contract.settings.words import LogLevel, Workload
@@ -131,6 +131,10 @@ class StackSettings(Section):
         Explanation(f"must be one of {', '.join(LogLevel)}", "services would not start", "info"), LogLevel.INFO
     )
     """Least severe line that the services write."""
+    traces_endpoint: Annotated[str | None, fitting(tracing.is_endpoint)] = explained(
+        Explanation(tracing.ENDPOINT_RULE, "no trace would arrive", tracing.GOOGLE), None
+    )
+    """Where every service sends its traces; None: nowhere."""
     worker: WorkerPlan = Field(default_factory=WorkerPlan)
     api: ApiPlan = Field(default_factory=ApiPlan)
     executor: ExecutorPlan | None = None

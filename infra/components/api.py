@@ -15,6 +15,7 @@ from infra.components.push_worker import PushWorker
 from infra.components.service import Ingress, SecretSource, ServiceArgs, confirmed_address, create_service
 from infra.components.signing_key import SigningKey
 from infra.components.state_store import StateStore
+from infra.components.trace_writer import grant_trace_writer
 from infra.settings import StackSettings
 from runtime.contract.settings.api import ApiSettings
 
@@ -90,6 +91,7 @@ class Api(pulumi.ComponentResource):
                 opts=self._child(),
             ),
             *self._grant_invoker(account),
+            *grant_trace_writer(self._name, self._args.settings, account, self._child()),
         ]
 
     def _grant_invoker(self, account: gcp.serviceaccount.Account) -> list[pulumi.Resource]:

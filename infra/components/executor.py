@@ -9,6 +9,7 @@ import pulumi_gcp as gcp
 
 from infra.alignment import derive_executor_timeout
 from infra.components.service import Ingress, ServiceArgs, confirmed_address, create_service
+from infra.components.trace_writer import grant_trace_writer
 from infra.sections.executor import ExecutorPlan
 from infra.settings import StackSettings
 from runtime.contract.settings.executor import ExecutorSettings
@@ -24,7 +25,7 @@ class ExecutorArgs:
 
 
 class Executor(pulumi.ComponentResource):
-    """A service that runs jobs while their callers wait, with an account of its own that has no role.
+    """A service that runs jobs while their callers wait, with an account of its own that at most writes traces.
 
     It takes traffic from inside the project only, always has its CPU, and belongs in no URL map: load balancers may
     reach it because that is the ingress which Google documents for it, not because one does. Does not say who may call
@@ -45,6 +46,7 @@ class Executor(pulumi.ComponentResource):
             display_name="Holdfast executor: runs jobs whose callers wait",
             opts=pulumi.ResourceOptions(parent=self),
         )
+        traces = grant_trace_writer(name, settings, account, pulumi.ResourceOptions(parent=self))
         self.service = create_service(
             f"{name}-service",
             ServiceArgs(
@@ -65,7 +67,7 @@ class Executor(pulumi.ComponentResource):
                 ingress=Ingress.LOAD_BALANCER,
                 invoker_check=True,
             ),
-            pulumi.ResourceOptions(parent=self),
+            pulumi.ResourceOptions(parent=self, depends_on=traces),
         )
         self.address = confirmed_address(self.service, settings.names.address(settings.names.executor))
         self.register_outputs({"address": self.address})

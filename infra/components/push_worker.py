@@ -13,6 +13,7 @@ from infra.components.job_topic import JobTopic
 from infra.components.pubsub_agent import PubsubAgent
 from infra.components.service import Ingress, ServiceArgs, create_service
 from infra.components.state_store import StateStore
+from infra.components.trace_writer import grant_trace_writer
 from infra.naming import labels
 from infra.settings import StackSettings
 from runtime.contract.alignment import Alignment
@@ -83,6 +84,7 @@ class PushWorker(pulumi.ComponentResource):
             member=account.member,
             opts=self._child(),
         )
+        traces = grant_trace_writer(self._name, settings, account, self._child())
         return create_service(
             f"{self._name}-service",
             ServiceArgs(
@@ -102,7 +104,7 @@ class PushWorker(pulumi.ComponentResource):
                 ingress=Ingress.INTERNAL,
                 invoker_check=environment.push_auth is PushAuth.PLATFORM,
             ),
-            self._child([reads_state, *self._args.store.ready]),
+            self._child([reads_state, *traces, *self._args.store.ready]),
         )
 
     def _grant_invoker(self, identity: gcp.serviceaccount.Account) -> list[pulumi.Resource]:

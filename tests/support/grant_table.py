@@ -26,15 +26,24 @@ ALWAYS: Final[tuple[Row, ...]] = (
 )
 """What every stack has."""
 
-OF_SECTION: Final[Mapping[str, tuple[Row, ...]]] = {
+OF_KEY: Final[Mapping[str, tuple[Row, ...]]] = {
     "executor": (("+-api", "run.invoker", "service +-executor"),),
+    "traces_endpoint": (
+        ("+-api", "telemetry.tracesWriter", "project ."),
+        ("+-execution", "telemetry.tracesWriter", "project ."),
+        ("+-executor", "telemetry.tracesWriter", "project ."),
+    ),
 }
-"""Section of a stack file -> what a stack with it has beside."""
+"""Key of a stack file, without its namespace -> what a stack with it has beside; a row of an account that the stack
+does not have is none of its rows."""
 
 
-def expected(sections: Iterable[str], prefix: str = "holdfast") -> set[Row]:
-    """The table of a stack with these sections."""
-    rows = [*ALWAYS, *(row for section in sections for row in OF_SECTION.get(section, ()))]
+def expected(keys: Iterable[str], prefix: str = "holdfast") -> set[Row]:
+    """The table of a stack that says these keys."""
+    said = set(keys)
+    rows = [*ALWAYS, *(row for key in said for row in OF_KEY.get(key, ()))]
+    if "executor" not in said:
+        rows = [row for row in rows if row[0] != "+-executor"]
     return {(account.replace("+", prefix), role, target.replace("+", prefix)) for account, role, target in rows}
 
 

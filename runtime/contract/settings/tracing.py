@@ -11,7 +11,8 @@ from runtime.contract.settings.parse import EnvironmentReader
 from runtime.contract.settings.render import in_milliseconds
 
 ENDPOINT_RULE: Final = "must be `https://` and a host, with a port where it is not 443, and nothing after it"
-PASSING: Final = "https://telemetry.googleapis.com"
+GOOGLE: Final = "https://telemetry.googleapis.com"
+"""Google Cloud's receiver, whose callers need `roles/telemetry.tracesWriter`."""
 DEFAULT_TIMEOUT: Final = 10_000
 """Milliseconds; OpenTelemetry's own."""
 LONGEST_TIMEOUT: Final = 60_000
@@ -55,12 +56,12 @@ def read_tracing(env: EnvironmentReader, project_id: str | None) -> TracingSetti
     endpoint_name = next((name for name in _ENDPOINTS if env.optional(name) is not None), _ENDPOINTS[0])
     endpoint = env.optional(endpoint_name)
     if endpoint is not None and not is_endpoint(endpoint):
-        env.refuse(endpoint_name, "invalid_trace_endpoint", ENDPOINT_RULE, PASSING)
+        env.refuse(endpoint_name, "invalid_trace_endpoint", ENDPOINT_RULE, GOOGLE)
     timeout_name = next((name for name in _TIMEOUTS if env.raw(name) is not None), _TIMEOUTS[0])
     timeout = env.milliseconds(timeout_name, 1, LONGEST_TIMEOUT, DEFAULT_TIMEOUT)
     required = _read_required(env)
     if required and endpoint is None:
-        detail = f"{_REQUIRED} is true, but no endpoint is set; for example {_ENDPOINTS[0]}={PASSING}"
+        detail = f"{_REQUIRED} is true, but no endpoint is set; for example {_ENDPOINTS[0]}={GOOGLE}"
         env.fault(_REQUIRED, "missing_trace_endpoint", detail)
     if required and project_id is None:
         detail = f"{_REQUIRED} is true, but GCP_PROJECT_ID is not set: nobody would be charged for the traces"

@@ -18,6 +18,7 @@ from infra.settings import StackSettings
 from runtime.contract.forbidden import Role, scan
 from runtime.contract.settings.api import ApiSettings
 from runtime.contract.settings.executor import ExecutorSettings
+from runtime.contract.settings.tracing import TracingSettings
 from runtime.contract.settings.words import ExecutionBackend, Workload
 from runtime.contract.settings.worker import WorkerSettings
 from runtime.contract.timeouts import check
@@ -106,7 +107,12 @@ def test_an_api_without_an_executor_calls_nobody() -> None:
 
 
 def test_both_sides_of_a_wire_are_told_the_same() -> None:
-    plan = stack(engines={"report": "acme.reports:run"}, collection_prefix="blue-", signing_key_id="k2")
+    plan = stack(
+        engines={"report": "acme.reports:run"},
+        collection_prefix="blue-",
+        signing_key_id="k2",
+        traces_endpoint="https://telemetry.googleapis.com",
+    )
     facts = align(Plans(plan.worker, plan.api))
     worker, api = worker_settings(plan, Workload.EXECUTION, facts), api_settings(plan, facts)
 
@@ -115,3 +121,4 @@ def test_both_sides_of_a_wire_are_told_the_same() -> None:
     assert worker.engines == api.engines == {"flow": "", "report": "acme.reports:run"}
     assert (worker.database, worker.collection_prefix) == (api.database, api.collection_prefix)
     assert worker.run_lease == api.run_lease
+    assert worker.tracing == api.tracing == TracingSettings(endpoint="https://telemetry.googleapis.com")

@@ -80,6 +80,7 @@ FAULTY: list[tuple[str, Any, str, str]] = [
     ("signing_public_key", "eHg=", "holdfast:signing_public_key", "'eHg='"),
     ("signing_key_id", "a b", "holdfast:signing_key_id", "'a b'"),
     ("log_level", "loud", "holdfast:log_level", "'loud'"),
+    ("traces_endpoint", "http://x", "holdfast:traces_endpoint", "'http://x'"),
     ("workloads", [], "holdfast:workloads", "[]"),
     ("workloads", ["execution", "execution"], "holdfast:workloads", '["execution", "execution"]'),
     ("workloads", ["sorting"], "holdfast:workloads", '["sorting"]'),
