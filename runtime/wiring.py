@@ -35,7 +35,9 @@ log = structlog.get_logger()
 async def google(settings: Settings, clock: Clock) -> AsyncIterator[Outside]:
     """Connections to Google Cloud, as the service account that the process runs as."""
     timeout = aiohttp.ClientTimeout(total=TOTAL_SECONDS, sock_connect=CONNECT_SECONDS)
-    async with aiohttp.ClientSession(timeout=timeout, trust_env=False) as session:
+    # Every run holds a connection of its own for as long as it goes on: a pool with an end would starve the others.
+    connector = aiohttp.TCPConnector(limit=0)
+    async with aiohttp.ClientSession(connector=connector, timeout=timeout, trust_env=False) as session:
         tokens = MetadataTokens(session, clock)
         async with _traces(settings, tokens, clock) as tracing:
             yield Outside(
