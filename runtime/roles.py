@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import aiohttp
 from aiohttp import web
@@ -15,8 +15,6 @@ from runtime.contract.settings.api import ApiSettings
 from runtime.contract.settings.executor import ExecutorSettings
 from runtime.contract.settings.words import ExecutionBackend, LogLevel, PushAuth, Workload
 from runtime.contract.settings.worker import WorkerSettings
-from runtime.identity.key_cache import KeyCache
-from runtime.identity.push_token import PushVerifier
 from runtime.observability.metrics import Metrics
 from runtime.ports.clock import Clock
 from runtime.ports.documents import Documents
@@ -24,6 +22,9 @@ from runtime.ports.publisher import Publisher
 from runtime.ports.tokens import KeySource, Tokens
 from runtime.ports.tracing import PASSED_ON, Tracing
 from runtime.server import Lifecycle, package_version
+
+if TYPE_CHECKING:
+    from runtime.identity.key_cache import KeyCache
 
 
 class WorkloadMissing(HoldfastError):
@@ -126,7 +127,9 @@ def _build_api(settings: ApiSettings, outside: Outside, process: Process) -> web
     from runtime.api.executor_client import ExecutorClient
     from runtime.execution.registry import Engines
     from runtime.identity.job_token import JobSigner, JobVerifier
+    from runtime.identity.key_cache import KeyCache
     from runtime.identity.keys import belong_together, pem_of_environment
+    from runtime.identity.push_token import PushVerifier
 
     if outside.documents is None or outside.publisher is None or settings.backend_key is None:
         raise RuntimeError("the API needs documents, a publisher and a signing key")
@@ -180,6 +183,8 @@ async def _build_executor(settings: ExecutorSettings, outside: Outside, process:
 
 
 async def _build_worker(settings: WorkerSettings, outside: Outside, process: Process) -> web.Application:
+    from runtime.identity.key_cache import KeyCache
+    from runtime.identity.push_token import PushVerifier
     from runtime.worker.app import create_app
     from runtime.worker.deps import WorkerDeps
     from runtime.worker.workloads.execution import open_execution
