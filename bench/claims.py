@@ -22,6 +22,8 @@ from runtime.ports.documents import Create, Documents, Key, Replace
 from tests.support.emulators import firestore_client
 
 IN_FLIGHT: Final = (1, 16, 64)
+CALL_SECONDS: Final = 60
+"""Of one call: the emulator may stop for many seconds to collect its garbage."""
 GOOGLE: Final = "google.cloud.firestore AsyncClient"
 OWN: Final = "holdfast"
 CLAIM: dict[str, Any] = {
@@ -59,9 +61,9 @@ def googles(client: AsyncClient) -> Deliver:
 
     async def deliver() -> None:
         claim: Any = client.collection("claims").document(uuid4().hex)
-        written = await claim.create(CLAIM, retry=None, timeout=10)
+        written = await claim.create(CLAIM, retry=None, timeout=CALL_SECONDS)
         option = client.write_option(last_update_time=written.update_time)
-        await claim.update(COMPLETED, option=option, retry=None, timeout=10)
+        await claim.update(COMPLETED, option=option, retry=None, timeout=CALL_SECONDS)
 
     return deliver
 
@@ -71,8 +73,8 @@ def own(documents: Documents) -> Deliver:
 
     async def deliver() -> None:
         key = Key("claims", uuid4().hex)
-        [version] = await documents.commit([Create(key, CLAIM)])
-        await documents.commit([Replace(key, COMPLETED, version)])
+        [version] = await documents.commit([Create(key, CLAIM)], timeout=CALL_SECONDS)
+        await documents.commit([Replace(key, COMPLETED, version)], timeout=CALL_SECONDS)
 
     return deliver
 

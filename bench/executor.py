@@ -77,6 +77,7 @@ def main(rounds: int, seconds: float, events: int) -> None:
     """Measures everything that this machine can measure, and prints one table."""
     table = Table("Executor")
     with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
+        stack.callback(table.show)  # also where a server fails: what was measured by then stays true
         folder = Path(name)
         try:
             firestore, why = stack.enter_context(running_firestore(folder / "emulator.txt")), ""
@@ -90,7 +91,6 @@ def main(rounds: int, seconds: float, events: int) -> None:
             cold_start(table, identities, rounds)
         else:
             table.add(left_out(COLD, PEER, why))
-    table.show()
 
 
 if __name__ == "__main__":

@@ -55,6 +55,7 @@ def main(rounds: int, seconds: float) -> None:
     """Measures everything that this machine can measure, and prints one table."""
     table = Table("Push worker")
     with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
+        stack.callback(table.show)  # also where a server fails: what was measured by then stays true
         folder = Path(name)
         try:
             firestore, why = stack.enter_context(running_firestore(folder / "emulator.txt")), ""
@@ -72,7 +73,6 @@ def main(rounds: int, seconds: float) -> None:
                 left_out("whole delivery", delivery.PEER, why),
                 left_out(COLD, PEER, why),
             )
-    table.show()
 
 
 if __name__ == "__main__":

@@ -50,9 +50,9 @@ def worker(setup: Setup) -> web.Application:
             "state": "in_progress", "owner": "peer", "token": "0123456789abcdef", "attempts": 1, "excused": 0,
             "claimed_at_ms": now, "heartbeat_at_ms": now, "outcome_code": "", "failure_class": "", "schema": 1,
         }  # fmt: skip
-        written = await claim.create(record, retry=None, timeout=10)
+        written = await claim.create(record, retry=None, timeout=60)
         option = client.write_option(last_update_time=written.update_time)
-        await claim.update({**record, "state": "completed"}, option=option, retry=None, timeout=10)
+        await claim.update({**record, "state": "completed"}, option=option, retry=None, timeout=60)
         return web.Response(status=204)
 
     async def ready(_request: web.Request) -> web.Response:
