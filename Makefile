@@ -58,6 +58,7 @@ bench: $(if $(findstring .holdfast,$(UV)),.holdfast/uv/bin/uv) ## measurements, 
 	@$(RUN) python bench/worker.py $(if $(QUICK),--quick)
 	@$(RUN) python bench/executor.py $(if $(QUICK),--quick)
 	@$(RUN) python bench/end_to_end.py $(if $(QUICK),--rounds 1 --seconds 1)
+	@$(RUN) python bench/memory.py $(if $(QUICK),--requests 2000)
 
 format: setup ## rewrite in the project's format
 	@$(RUN) ruff format .
