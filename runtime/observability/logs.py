@@ -76,16 +76,19 @@ def configure(
     )
     structlog.contextvars.bind_contextvars(role=role)
     handler = logging.StreamHandler(out)
-    handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=[*shared, structlog.stdlib.ExtraAdder(), _logger_name],
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
-        )
-    )
+    handler.setFormatter(_libraries(shared, last))
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(max(threshold, logging.INFO))
     logging.getLogger("asyncio").setLevel(logging.WARNING)
+
+
+def _libraries(shared: list[Processor], last: list[Processor]) -> logging.Formatter:
+    """Takes the lines of libraries through the same chain."""
+    return structlog.stdlib.ProcessorFormatter(
+        foreign_pre_chain=[*shared, structlog.stdlib.ExtraAdder(), _logger_name],
+        processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
+    )
 
 
 def _in_trace(project_id: str) -> Processor:
