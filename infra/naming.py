@@ -23,6 +23,10 @@ DATABASE_MAX: Final = 63
 """Firestore: longest id of a database."""
 NETWORK_MAX: Final = 63
 """Compute Engine and Cloud DNS: longest name."""
+BUCKET_MAX: Final = 63
+"""Cloud Storage: longest name of a bucket without dots."""
+INSTANCE_MAX: Final = 85
+"""Cloud SQL: longest name of an instance, however long its project's id is."""
 LABEL_MAX: Final = 63
 """Longest value of a label."""
 
@@ -92,6 +96,30 @@ class Names:
         return _within(f"{self.prefix}-run-app", NETWORK_MAX)
 
     @property
+    def dead_letter_bucket(self) -> str:
+        """Bucket of dead letters; buckets have one name space in all of Google's cloud, hence the project."""
+        return _within(f"{self.project}-{self.prefix}-dead-letters", BUCKET_MAX)
+
+    @property
+    def content_bucket(self) -> str:
+        """Bucket of users' files."""
+        return _within(f"{self.project}-{self.prefix}-content", BUCKET_MAX)
+
+    @property
+    def objects(self) -> str:
+        """Topic of the events of users' files, and the subscription that keeps them."""
+        return _within(f"{self.prefix}-objects", RESOURCE_MAX)
+
+    @property
+    def private_services(self) -> str:
+        """Addresses for Google's managed services in the network."""
+        return _within(f"{self.prefix}-services", NETWORK_MAX)
+
+    def usage_database(self, generation: int) -> str:
+        """Cloud SQL instance."""
+        return _within(f"{self.prefix}-usage-{generation}", INSTANCE_MAX)
+
+    @property
     def dead_letter_identity(self) -> str:
         """Account with which dead letters are pushed to the API."""
         return _account(f"{self.prefix}-dead-letters")
@@ -115,6 +143,10 @@ class Names:
     def dead_letters_push(self, workload: Workload) -> str:
         """Subscription that pushes a workload's dead letters to the API."""
         return _within(f"{self.dead_letters(workload)}-push", RESOURCE_MAX)
+
+    def dead_letters_sink(self, workload: Workload) -> str:
+        """Subscription that writes a workload's dead letters to the bucket."""
+        return _within(f"{self.dead_letters(workload)}-sink", RESOURCE_MAX)
 
     def address(self, service: str) -> str:
         """Deterministic address of a service: push endpoint, audience and base URL at once."""

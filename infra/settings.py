@@ -15,9 +15,12 @@ from infra.fields import Explanation, Flag, explained, fitting, shaped
 from infra.naming import PREFIX_MAX, Names
 from infra.sections.alerts import AlertsPlan
 from infra.sections.api import ApiPlan
+from infra.sections.content import ContentPlan
+from infra.sections.dead_letter_sink import DeadLetterSinkPlan
 from infra.sections.executor import ExecutorPlan
 from infra.sections.public_endpoint import PublicEndpointPlan
 from infra.sections.section import Section
+from infra.sections.usage_database import UsageDatabasePlan
 from infra.sections.worker import WorkerPlan
 from runtime.contract.settings import job_keys, rules, tracing
 from runtime.contract.settings.engines import DEFAULT_ENGINES, parse_engines
@@ -137,6 +140,11 @@ class StackSettings(Section):
     """Where every service sends its traces; None: nowhere."""
     worker: WorkerPlan = Field(default_factory=WorkerPlan)
     api: ApiPlan = Field(default_factory=ApiPlan)
+    dead_letter_sink: DeadLetterSinkPlan = Field(default_factory=DeadLetterSinkPlan)
+    content: ContentPlan | None = None
+    """None: no bucket for users' files."""
+    usage_database: UsageDatabasePlan | None = None
+    """None: no database."""
     executor: ExecutorPlan | None = None
     """None: no executor, and the API refuses what must be answered at once."""
     alerts: AlertsPlan | None = None

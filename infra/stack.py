@@ -12,6 +12,7 @@ from infra.components.alerts import Alerts, AlertsArgs
 from infra.components.api import Api, ApiArgs
 from infra.components.dead_letter import DeadLetter, DeadLetterArgs
 from infra.components.dead_letter_push import DeadLetterPush, DeadLetterPushArgs
+from infra.components.dead_letter_sink import DeadLetterSink, DeadLetterSinkArgs
 from infra.components.executor import Executor, ExecutorArgs
 from infra.components.job_topic import JobTopic, JobTopicArgs
 from infra.components.network import Network, NetworkArgs
@@ -23,6 +24,7 @@ from infra.components.signing_key import SigningKey, SigningKeyArgs
 from infra.components.state_store import StateStore, StateStoreArgs
 from infra.roles import api_settings, executor_settings, worker_settings
 from infra.settings import StackSettings
+from infra.storage import deploy_storage
 from runtime.contract.alignment import Alignment
 from runtime.contract.settings.api import ApiSettings
 from runtime.contract.settings.words import Workload
@@ -66,23 +68,23 @@ def deploy(settings: StackSettings) -> Mapping[str, pulumi.Input[str]]:
     store = StateStore("state", StateStoreArgs(settings=settings))
     paths = {workload: _deploy_path(settings, env, facts, store, agent) for workload, env in worker_envs.items()}
     execution = paths[Workload.EXECUTION]
+    dead_letters = {workload: path.dead_letter for workload, path in paths.items()}
     letters = DeadLetterPush(
         "dead-letters",
-        DeadLetterPushArgs(
-            settings=settings,
-            facts=facts,
-            agent=agent,
-            dead_letters={workload: path.dead_letter for workload, path in paths.items()},
-        ),
+        DeadLetterPushArgs(settings=settings, facts=facts, agent=agent, dead_letters=dead_letters),
     )
+    sink = DeadLetterSink("letters", DeadLetterSinkArgs(settings=settings, agent=agent, dead_letters=dead_letters))
     executor = _deploy_executor(settings)
-    api = _deploy_api(settings, api_env, store, execution, letters, executor)
+    network = _deploy_network(settings)
+    api = _deploy_api(settings, api_env, store, execution, letters, sink, executor, network)
     Schedule("tick", ScheduleArgs(settings=settings, api=api))
     exports: dict[str, pulumi.Input[str]] = {"api_address": api.address, "api_service": api.service.name}
     if executor is not None:
         exports["executor_address"] = executor.address
+    exports["dead_letter_bucket"] = sink.bucket.name
     for workload, path in paths.items():
         exports |= path.exports(workload)
+    exports |= deploy_storage(settings, network)
     if settings.alerts is not None:
         Alerts("alerts", AlertsArgs(settings=settings, plan=settings.alerts))
     if settings.public_endpoint is not None:
@@ -91,6 +93,12 @@ def deploy(settings: StackSettings) -> Mapping[str, pulumi.Input[str]]:
         )
         exports |= {"public_url": endpoint.url, "public_address": endpoint.address.address}
     return exports
+
+
+def _deploy_network(settings: StackSettings) -> Network | None:
+    if settings.executor is None and settings.usage_database is None:
+        return None
+    return Network("network", NetworkArgs(settings=settings))
 
 
 def _deploy_executor(settings: StackSettings) -> Executor | None:
@@ -128,7 +136,9 @@ def _deploy_api(
     store: StateStore,
     execution: _Path,
     letters: DeadLetterPush,
+    sink: DeadLetterSink,
     executor: Executor | None,
+    network: Network | None,
 ) -> Api:
     return Api(
         "api",
@@ -140,7 +150,8 @@ def _deploy_api(
             topic=execution.topic,
             worker=execution.worker,
             dead_letters=letters,
+            sink=sink,
             executor=executor,
-            network=Network("network", NetworkArgs(settings=settings)) if executor else None,
+            network=network if executor else None,
         ),
     )

@@ -8,6 +8,7 @@ import pulumi
 import pulumi_gcp as gcp
 
 from infra.components.dead_letter_push import DeadLetterPush
+from infra.components.dead_letter_sink import DeadLetterSink
 from infra.components.executor import Executor
 from infra.components.job_topic import JobTopic
 from infra.components.network import Network
@@ -31,6 +32,7 @@ class ApiArgs:
     topic: JobTopic
     worker: PushWorker
     dead_letters: DeadLetterPush
+    sink: DeadLetterSink
     executor: Executor | None = None
     network: Network | None = None
 
@@ -80,7 +82,7 @@ class Api(pulumi.ComponentResource):
                 role="roles/pubsub.publisher",
                 member=account.member,
                 # What is published before it can be delivered, or dead-lettered, is lost.
-                opts=self._child([*self._args.worker.ready, *self._args.dead_letters.ready]),
+                opts=self._child([*self._args.worker.ready, *self._args.dead_letters.ready, *self._args.sink.ready]),
             ),
             gcp.secretmanager.SecretIamMember(
                 f"{self._name}-reads-signing-key",

@@ -10,30 +10,40 @@ from sandbox.provider.behaviour import Behaviour, Inputs, Surroundings
 from sandbox.provider.faults import ProviderRefused
 from sandbox.provider.products import (
     accounts,
+    artifact_registry,
     cloud_run,
     firestore,
     grants,
     load_balancer,
     monitoring,
     network,
+    private_services,
     pubsub,
     scheduler,
     secret_manager,
+    sql,
+    sql_instance,
+    storage,
 )
 from sandbox.provider.schema import arguments_of
 from sandbox.world import World
 
 _PRODUCTS: Final[tuple[Mapping[str, Behaviour], ...]] = (
     accounts.BEHAVIOURS,
+    artifact_registry.BEHAVIOURS,
     cloud_run.BEHAVIOURS,
     firestore.BEHAVIOURS,
     grants.BEHAVIOURS,
     load_balancer.BEHAVIOURS,
     monitoring.BEHAVIOURS,
     network.BEHAVIOURS,
+    private_services.BEHAVIOURS,
     pubsub.BEHAVIOURS,
     scheduler.BEHAVIOURS,
     secret_manager.BEHAVIOURS,
+    sql.BEHAVIOURS,
+    sql_instance.BEHAVIOURS,
+    storage.BEHAVIOURS,
 )
 _BY_HAND: Final = {type_: behaviour for product in _PRODUCTS for type_, behaviour in product.items()}
 _AUTHORITATIVE: Final = re.compile(r"gcp:.*I[Aa][Mm](?:Binding|Policy)")

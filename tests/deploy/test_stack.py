@@ -136,6 +136,7 @@ def test_the_stack_says_where_things_are(stack: Deployment) -> None:
     assert stack.outputs == {
         "api_address": API_URL,
         "api_service": API,
+        "dead_letter_bucket": f"{PROJECT}-holdfast-dead-letters",
         "execution_topic": f"projects/{PROJECT}/topics/holdfast-execution-jobs",
         "execution_subscription": f"projects/{PROJECT}/subscriptions/holdfast-execution-push",
         "execution_dead_letter_subscription": f"projects/{PROJECT}/subscriptions/holdfast-execution-dead-letters",
@@ -206,7 +207,7 @@ def test_a_protected_stack_does_not_go(tmp_path: Path) -> None:
         realised(tmp_path, deletion_protection="true", name_prefix="blue")
 
     refused = {line.partition(" is no longer declared")[0].rpartition("::")[2] for line in caught.value.lines}
-    assert refused == {"state-database", "signing-secret", "execution-service", "api-service"}
+    assert refused == {"state-database", "signing-secret", "execution-service", "api-service", "letters-bucket"}
 
 
 def test_everything_is_in_the_one_region_and_labelled(stack: Deployment) -> None:

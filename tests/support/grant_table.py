@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from sandbox.world import MEMBER_TYPES, World, short_name
+from sandbox.world import MEMBER_TYPES, Kind, World, short_name
 
 Row = tuple[str, str, str]
 """Account id, or `agent:PRODUCT` for one of Google's own; role without `roles/`; kind and name of the target. `+` is
 the stack's prefix, `.` its project."""
 
 PUBSUB: Final = "agent:gcp-sa-pubsub"
+STORAGE: Final = "agent:gs-project-accounts"
 
 ALWAYS: Final[tuple[Row, ...]] = (
     ("+-api", "datastore.user", "project ."),
@@ -23,6 +24,8 @@ ALWAYS: Final[tuple[Row, ...]] = (
     (PUBSUB, "iam.serviceAccountTokenCreator", "service account +-dead-letters"),
     (PUBSUB, "pubsub.subscriber", "subscription +-execution-push"),
     (PUBSUB, "pubsub.publisher", "topic +-execution-dead-letters"),
+    (PUBSUB, "storage.objectCreator", "bucket .-+-dead-letters"),
+    (PUBSUB, "storage.legacyBucketReader", "bucket .-+-dead-letters"),
 )
 """What every stack has."""
 
@@ -33,6 +36,7 @@ OF_KEY: Final[Mapping[str, tuple[Row, ...]]] = {
         ("+-execution", "telemetry.tracesWriter", "project ."),
         ("+-executor", "telemetry.tracesWriter", "project ."),
     ),
+    "content": ((STORAGE, "pubsub.publisher", "topic +-objects"),),
 }
 """Key of a stack file, without its namespace -> what a stack with it has beside; a row of an account that the stack
 does not have is none of its rows."""
@@ -62,6 +66,8 @@ def granted(world: World) -> set[Row]:
 
 def _target(kind: str, field: str, inputs: Mapping[str, object], world: World) -> str:
     name = short_name(str(inputs[field])).removesuffix(f"@{world.project}.iam.gserviceaccount.com")
+    if kind == Kind.BUCKET:
+        name = f".{name.removeprefix(world.project)}"
     return f"{kind} {'.' if name == world.project else name}"
 
 

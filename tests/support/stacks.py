@@ -22,7 +22,12 @@ PROJECT = "p-test"
 NUMBER = "123456789012"
 REGION = "europe-west1"
 SIGNING_KEY = "holdfast:signing_key"
-WHOLE: Mapping[str, Any] = {"executor": {}, "traces_endpoint": "https://telemetry.googleapis.com"}
+WHOLE: Mapping[str, Any] = {
+    "executor": {},
+    "content": {},
+    "usage_database": {},
+    "traces_endpoint": "https://telemetry.googleapis.com",
+}
 """Everything that a stack may leave out."""
 IMAGE = f"europe-west1-docker.pkg.dev/p-test/holdfast/runtime@sha256:{'1' * 64}"
 
