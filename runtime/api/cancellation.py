@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from runtime.api.run_store import RunStore
@@ -13,6 +14,9 @@ from runtime.ports.clock import Clock
 LOOK_SECONDS: Final = 0.75
 """Longest time until the record is looked at again, which another instance may have written: with the way there and
 back a worker hears of a cancellation within a second."""
+HELD: Final = 40
+"""Most questions that one process holds, half of what an instance serves at a time by default; further ones are
+answered at once, and asked again later, so that reports and callers find room."""
 
 
 class Cancellations:
@@ -30,6 +34,7 @@ class Cancellations:
         self._watch = watch
         self._clock = clock
         self._draining = draining
+        self._held = 0
 
     async def poll(
         self, run_id: str, job_id: str, wait: float, gone: Callable[[], bool] = lambda: False
@@ -39,14 +44,14 @@ class Cancellations:
         Args:
             run_id: the run.
             job_id: the generation that the caller works on; to it, a run of another generation has ended.
-            wait: seconds; 0 answers at once.
+            wait: seconds; 0 answers at once, and so does a process that holds HELD of them.
             gone: whether the caller left; nothing is held for one that did.
 
         Raises:
             Problem: 404 `run_not_found`, 503 `too_many_waits`.
         """
-        ends_at = self._clock.monotonic() + wait
-        with self._watch.watching(run_id) as signal:
+        ends_at = self._clock.monotonic() + (wait if self._held < HELD else 0)
+        with self._holding(), self._watch.watching(run_id) as signal:
             while True:
                 record = (await self._runs.get(run_id)).record
                 ended = record.ended or record.job_id != job_id
@@ -55,3 +60,11 @@ class Cancellations:
                 if ended or record.cancel_requested or over:
                     return {"cancel_requested": record.cancel_requested, "ended": ended}
                 await self._watch.pause(signal, min(left, LOOK_SECONDS))
+
+    @contextmanager
+    def _holding(self) -> Iterator[None]:
+        self._held += 1
+        try:
+            yield
+        finally:
+            self._held -= 1

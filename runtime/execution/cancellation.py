@@ -9,23 +9,26 @@ from runtime.ports.clock import Clock
 
 WAIT_SECONDS: Final = 20
 """How long the API holds one question; then it is asked again."""
-LEAST_SECONDS: Final = 1.0
-"""From one question to the next at least, however soon it was answered."""
+HELD_SECONDS: Final = 1.0
+"""An answer that comes sooner was not held: the API is busy, or goes away."""
 RETRY_SECONDS: Final = 5.0
-"""The same where it was not answered. The lease's own answers say it as well."""
+"""From such an answer's question to the next one, or from one that was not answered. The lease's own answers say it
+as well."""
 
 
 async def until_stopped(callbacks: Callbacks, clock: Clock) -> Cancellation | None:
     """Waits until a run is to stop or has ended; None where the API will never say. Ends by cancellation otherwise."""
     while True:
-        asked_at, pause = clock.monotonic(), LEAST_SECONDS
+        asked_at = clock.monotonic()
         try:
             answer = await callbacks.cancellation(wait=WAIT_SECONDS)
         except CallbackRefused:
             return None
         except CallbackError:
-            pause = RETRY_SECONDS
+            held = False
         else:
             if answer.cancel_requested or answer.ended:
                 return answer
-        await clock.sleep(asked_at + pause - clock.monotonic())
+            held = clock.monotonic() - asked_at >= HELD_SECONDS
+        if not held:
+            await clock.sleep(asked_at + RETRY_SECONDS - clock.monotonic())

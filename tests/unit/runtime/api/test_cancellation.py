@@ -7,6 +7,7 @@ import asyncio
 
 import pytest
 
+from runtime.api import cancellation
 from tests.support.api_bench import ApiBench
 
 GOES_ON = {"cancel_requested": False, "ended": False}
@@ -70,6 +71,21 @@ async def test_nothing_is_held_for_a_caller_that_left() -> None:
     await bench.clock.advance(1)
     assert poll.done()
     assert (await poll, bench.watch.waits) == (GOES_ON, 0)
+
+
+async def test_a_process_that_holds_enough_answers_at_once_and_hears_of_no_fault(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cancellation, "HELD", 3)
+    bench = await running()
+    held = [asyncio.create_task(bench.cancellations.poll("r1", "r1.1", 20)) for _ in range(3)]
+    await bench.clock.advance(0.1)
+    assert await bench.cancellations.poll("r1", "r1.1", 20) == GOES_ON
+    await bench.cancel()
+    assert await bench.cancellations.poll("r1", "r1.1", 20) == STOP
+    assert await asyncio.gather(*held) == [STOP] * 3
+    await bench.progress("a", "cancelled")
+    assert bench.watch.waits == 0
 
 
 async def test_a_process_that_drains_holds_nobody() -> None:

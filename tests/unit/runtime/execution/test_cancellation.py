@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from runtime.adapters.clock import ManualClock
 from runtime.execution.callback_messages import CallbackRefused, CallbackUnavailable, Cancellation
-from runtime.execution.cancellation import LEAST_SECONDS, WAIT_SECONDS, until_stopped
+from runtime.execution.cancellation import HELD_SECONDS, RETRY_SECONDS, WAIT_SECONDS, until_stopped
 from runtime.execution.lease import RunLease
 from tests.support.executor_bench import RecordedApi
 
@@ -37,8 +37,15 @@ class Held(RecordedApi):
         return await super().cancellation(wait=wait)
 
 
-@given(st.lists(st.floats(0, WAIT_SECONDS), min_size=1, max_size=20))
-def test_the_next_question_follows_at_once_and_not_within_a_second(held: list[float]) -> None:
+def gap(hold: float) -> float:
+    """From one question to the next, by how long the first was held."""
+    return hold if hold >= HELD_SECONDS else RETRY_SECONDS
+
+
+@given(st.lists(st.integers(0, 4 * WAIT_SECONDS).map(lambda quarters: quarters / 4), min_size=1, max_size=20))
+def test_the_next_question_follows_at_once_where_the_last_one_was_held_and_later_where_it_was_not(
+    held: list[float],
+) -> None:
     async def scenario() -> list[float]:
         clock = ManualClock()
         api = Held(clock, list(held))
@@ -46,14 +53,14 @@ def test_the_next_question_follows_at_once_and_not_within_a_second(held: list[fl
             api.stopped.put_nowait(GOES_ON)
         api.stopped.put_nowait(STOP)
         task = asyncio.create_task(until_stopped(api, clock))
-        await clock.advance(sum(max(hold, LEAST_SECONDS) for hold in held) + 1)
+        await clock.advance(sum(map(gap, held)) + 1)
         assert task.done()
         assert await task == STOP
         return api.asked_at
 
     asked = asyncio.run(scenario())
     gaps = [after - before for before, after in pairwise(asked)]
-    assert gaps == pytest.approx([max(hold, LEAST_SECONDS) for hold in held[:-1]])
+    assert gaps == pytest.approx(list(map(gap, held[:-1])))
 
 
 async def test_an_api_that_does_not_answer_is_asked_again_later() -> None:
