@@ -127,6 +127,15 @@ def test_grants_on_the_project_count_for_what_is_in_it() -> None:
     assert program.broken() == {"I15"}
 
 
+def test_what_is_called_labels_and_is_an_address_is_no_label() -> None:
+    def channel(**inputs: Any) -> Program:
+        return Program([Declared("gcp:monitoring/notificationChannel:NotificationChannel", "mail", inputs)])
+
+    address = {"email_address": "on-call@example.com"}
+    assert channel(labels=address, userLabels={"stack": "prod"}).broken() == set()
+    assert channel(labels=address, userLabels={"Stack": "prod"}).broken() == {"L01"}
+
+
 def test_a_rule_is_set_to_a_level_or_off() -> None:
     program = rendered().with_(WORKER, "template.containers.0.image", "shop/worker:latest")
 
