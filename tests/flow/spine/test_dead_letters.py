@@ -15,6 +15,7 @@ from typing import Any, Final
 from sandbox.cloud_run.faults import Action, Fault, Point
 from sandbox.engine.registration import Registration
 from sandbox.pubsub.message import Draft
+from tests.support.avro_files import read_avro
 from tests.support.local import QUICK, WORKER, RunningStack, local_stack
 
 ATTEMPTS: Final = 5
@@ -120,3 +121,10 @@ async def test_a_message_that_is_no_job_has_a_letter_with_its_bytes(tmp_path: Pa
         assert (status, refused["code"]) == (409, "not_replayable")
         await running.stack.pubsub.wait_idle(timeout=30)
         assert len(await letters(running)) == 1, "the broker's copy is the worker's letter"
+
+    # The sink's file is closed after minutes, or when the broker ends.
+    (file,) = await asyncio.to_thread(lambda: list(tmp_path.rglob("*.avro")))
+    assert file.is_relative_to(tmp_path / "storage" / "holdfast-local-holdfast-dead-letters" / "execution")
+    _, (record,) = read_avro(file.read_bytes())
+    assert record["data"] == UNREADABLE
+    assert record["attributes"]["CloudPubSubDeadLetterSourceSubscription"] == "holdfast-execution-push"
