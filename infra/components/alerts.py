@@ -46,7 +46,8 @@ class Alerts(pulumi.ComponentResource):
     def __init__(self, name: str, args: AlertsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("holdfast:infra:Alerts", name, {}, opts)
         self._name, self._args = name, args
-        channels: list[pulumi.Input[str]] = [self._create_channel(address).name for address in args.plan.emails]
+        addresses = dict.fromkeys(args.plan.emails)
+        channels: list[pulumi.Input[str]] = [self._create_channel(address).name for address in addresses]
         channels += args.plan.channels
         self.policies = [self._create_policy(rule, channels) for rule in alert_rules(args.settings, args.plan)]
         self.register_outputs({"policies": len(self.policies)})

@@ -99,7 +99,7 @@ def test_a_thresholds_default_follows_the_timeouts_and_a_given_one_stands() -> N
 
 
 def test_an_address_that_goes_takes_its_channel_along_and_renames_no_other(tmp_path: Path) -> None:
-    realised(tmp_path, alerts=WHO)
+    realised(tmp_path, alerts={**WHO, "emails": [*WHO["emails"], WHO["emails"][0]]})
     fewer = realised(tmp_path, alerts={**WHO, "emails": ["second@example.com"]})
 
     assert [urn.rpartition("::")[2].startswith("alerts-email-") for urn in fewer.deleted] == [True]
