@@ -29,7 +29,7 @@ GOAL: Final = 5.0
 PARTS: Final = 20
 WARM: Final = 4
 """Parts that warm up."""
-SLICE_SECONDS: Final = 2.0
+SLICE_SECONDS: Final = 10.0
 JOBS: Final = 400
 """In turn: far more than are in flight, since the executor refuses one that it already works on."""
 

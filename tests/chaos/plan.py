@@ -62,7 +62,7 @@ STEPS: Final = (
     (Point.DOCUMENTS_AFTER, "replace pubsub-claims"),
 )
 """Where a worker dies by itself: each is another step of a delivery."""
-SKEWS: Final = (300.0, 0.0, -300.0, 150.0)
+SKEWS: Final = (300.0, 0.0, -300.0, 150.0, 0.0, 300.0)
 """Seconds by which the clocks of workers are wrong, in turn."""
 INSTANCES: Final = 40
 """More than are ever started while things go wrong."""

@@ -42,7 +42,16 @@ LONGEST_SECONDS: Final = 600.0
 TOKEN_AGE: Final = timedelta(minutes=10)
 """Of the push tokens, so that also a clock that is slow by five minutes believes them."""
 CHANGES: Final[dict[str, Any]] = {
-    "holdfast:worker": {**QUICK["holdfast:worker"], "max_attempts": 20, "concurrency": 24, "max_instances": 4},
+    "holdfast:worker": {
+        **QUICK["holdfast:worker"],
+        # A worker with a slow clock gives every fresh job back at once: without a pause it would use up the broker's
+        # attempts before another one is asked.
+        "minimum_backoff_seconds": 1,
+        "maximum_backoff_seconds": 5,
+        "max_attempts": 20,
+        "concurrency": 24,
+        "max_instances": 4,
+    },
     "holdfast:engines": {"effect": "tests.chaos.effect:run"},
 }
 

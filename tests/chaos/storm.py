@@ -14,6 +14,9 @@ from tests.chaos.plan import Disturbance, Event, Plan
 from tests.support.local import WORKER, RunningStack
 
 REORDER_SECONDS: Final = 2.0
+KILL_PAUSE: Final = 0.05
+"""Between two looks for a worker at work, seconds."""
+KILL_LOOKS: Final = 40
 PUSHES: Final = {
     Disturbance.DUPLICATE: pubsub.Fault(step=pubsub.Step.PUSH, effect=pubsub.Effect.DUPLICATE),
     Disturbance.REORDER: pubsub.Fault(step=pubsub.Step.PUSH, effect=pubsub.Effect.REORDER, seconds=REORDER_SECONDS),
@@ -42,11 +45,12 @@ class Storm:
         async with asyncio.TaskGroup() as group:
             for event in self._plan.events:
                 await asyncio.sleep(began + event.at - time.monotonic())
-                self.counts[event.what] += 1 if event.what is Disturbance.KILL else event.amount
+                if event.what is Disturbance.KILL:
+                    await self._kill(event)
+                    continue
+                self.counts[event.what] += event.amount
                 if event.what is Disturbance.KEYS:
                     group.create_task(self._without_keys(event.amount))
-                elif event.what is Disturbance.KILL:
-                    self._kill(event)
                 else:
                     self._running.stack.pubsub.faults.order(PUSHES[event.what], times=event.amount)
         self._running.stack.pubsub.faults.clear()
@@ -65,11 +69,16 @@ class Storm:
     def _started(self) -> int:
         return len({line.instance for line in self._running.logs.lines if line.service == WORKER}) - 1
 
-    def _kill(self, event: Event) -> None:
+    async def _kill(self, event: Event) -> None:
+        """Ends a worker that has something to lose; none is found where the machine is too busy to have one."""
         cloud_run = self._running.stack.cloud_run
-        serving = [one for one in cloud_run.instances(WORKER) if one.pid is not None]
-        if serving:
-            cloud_run.kill(WORKER, instance=serving[event.amount % len(serving)].id)
+        for _ in range(KILL_LOOKS):
+            at_work = [one.id for one in cloud_run.instances(WORKER) if one.in_flight]
+            if at_work:
+                cloud_run.kill(WORKER, instance=at_work[event.amount % len(at_work)])
+                self.counts[event.what] += 1
+                return
+            await asyncio.sleep(KILL_PAUSE)
 
     async def _without_keys(self, seconds: float) -> None:
         faults = self._running.stack.identity.faults

@@ -25,7 +25,7 @@ from tests.support.store import stored
 CHANGES: dict[str, Any] = {"holdfast:worker": {**QUICK["holdfast:worker"], "concurrency": 8, "max_instances": 1}}
 HELD = 3.0
 """Seconds that a step is held up, so that it can be met."""
-LONG = 8
+LONG = 6
 """Seconds of work, long enough for a busy machine to do what is to be done meanwhile."""
 SECOND = f"{WORKER}-00002"
 
