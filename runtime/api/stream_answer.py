@@ -100,8 +100,9 @@ class StreamAnswer:
         end = "client_closed" if self.gone.is_set() else "completed" if self._completed else "cut"
         if end == "completed":
             try:
-                await self.response.write_eof()
-            except ConnectionError:
+                async with self._clock.timeout(STALL_SECONDS):
+                    await self.response.write_eof()
+            except (ConnectionError, TimeoutError):
                 end = "client_closed"
         if end != "completed" and self._request.transport is not None:
             self._request.transport.abort()
