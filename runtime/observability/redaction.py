@@ -31,9 +31,10 @@ _SECRET_TEXT: Final = re.compile(
 )
 
 _HINTS: Final = (
-    "eyj", "hf_", "ya29.", "bearer", "basic", "authorization", "cookie", "password", "passphrase", "secret",
-    "credential", "jwt", "api_key", "private_key", "backend_key", "token",
+    "eyj", "hf_", "ya29.", "bearer", "basic", "authorization", "cookie", "pass", "secret", "credential", "jwt", "_key",
+    "token",
 )  # fmt: skip
+"""Each alternative needs one of these, or a character of its own."""
 
 _DEEPEST: Final = 8
 
@@ -48,7 +49,10 @@ def _may_hold_a_secret(text: str) -> bool:
     if "=" in text or "@" in text or "-----" in text:
         return True
     lower = text.lower()
-    return any(hint in lower for hint in _HINTS)
+    for hint in _HINTS:  # noqa: SIM110 - half the time of any() with a generator, for every text of every line
+        if hint in lower:
+            return True
+    return False
 
 
 def redact(value: Any, depth: int = 0) -> Any:
