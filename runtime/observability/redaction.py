@@ -16,7 +16,7 @@ _SECRET_NAME: Final = re.compile(
 )
 
 _SECRET_TEXT: Final = re.compile(
-    r"eyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]*"  # a JWT, its signature present or not
+    r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]*"  # a JWT, its signature present or not
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(-----END [A-Z ]*PRIVATE KEY-----|$)"
     r"|\bhf_[A-Za-z0-9-]+_[A-Za-z0-9_-]{16,}"  # an API key
     r"|\bya29\.[A-Za-z0-9_.-]{8,}"  # a Google access token
@@ -24,9 +24,9 @@ _SECRET_TEXT: Final = re.compile(
     r"|(?<=://)[^/@\s\"']+:[^/@\s\"']+(?=@)"  # user information in an address
     r"|(?<=\bBearer )[^\s\"',;]{6,}|(?<=\bBasic )[^\s\"',;]{6,}"
     # The value after a secret's name, as in a setting, a header, or the text of a dictionary.
-    r"|(?<!\w)[\w-]*(?:authorization|cookie|password|passphrase|secret|credential|jwt|api_key|private_key|backend_key)"
+    r"|(?:authorization|cookie|password|passphrase|secret|credential|jwt|api_key|private_key|backend_key)"
     r"[\"']?\s*[=:]\s*[\"']?(?:(?:Bearer|Basic)\s+)?[^\s\"',;)}\]]+"
-    r"|(?<!\w)(?:\w+_)?tokens?(?:=|[\"']\s*:\s*)[\"']?[^\s\"',;)}\]]+",
+    r"|(?<![A-Za-z0-9])tokens?(?:=|[\"']\s*:\s*)[\"']?[^\s\"',;)}\]]+",
     re.IGNORECASE | re.DOTALL,
 )
 

@@ -122,3 +122,9 @@ def test_what_is_too_deep_to_look_at_is_not_shown() -> None:
         value = [value]
     assert OPAQUE not in json.dumps(redact(value))
     assert MASK not in json.dumps(redact(["a"]))
+
+
+@pytest.mark.parametrize("unit", ["eyJ", "eyJaaaaaa.", "a-", "-----BEGIN ", "://a:", "password", "token=", "Bearer "])
+def test_a_hostile_text_is_looked_through_once(unit: str) -> None:
+    """A pattern that began anew at each place would take hours for these."""
+    assert len(redact_text(unit * (2**19 // len(unit)) + "=")) > 0
