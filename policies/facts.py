@@ -183,10 +183,16 @@ class Facts:
         return self.account(job, text, "httpTarget")
 
     def callers(self, service: Service) -> set[str]:
-        """Identities with which declared subscriptions and scheduler jobs call a service."""
+        """Identities with which declared subscriptions, scheduler jobs and services call a service."""
         pushing = {self.pushes_as(found.subscription) for found in self.deliveries if found.service == service}
         calling = {self.calls_as(job) for job, called in self.calls if called == service}
-        return (pushing | calling) - {""}
+        waiting = {self.runs_as(each) for each in self.services if self.executor_of(each) == service}
+        return (pushing | calling | waiting) - {""}
+
+    def executor_of(self, service: Service) -> Service | None:
+        """The declared service that another one hands runs to, as its environment says."""
+        url = service.known_variable("EXECUTOR_URL")
+        return self.service_at(url) if url else None
 
     @cached_property
     def calls(self) -> Sequence[tuple[Resource, Service]]:

@@ -207,9 +207,11 @@ class Service:
         return self.properties.text("template", "serviceAccount")
 
     def has_name_in(self, url: str) -> bool:
-        """Whether a URL's host is this service's deterministic one, whatever the project's number."""
+        """Whether a URL's host is this service's deterministic one, whatever the project's number, and in whatever region
+        where the service names none.
+        """
         match = _HOST.match(url)
-        return match is not None and (match[1], match[3]) == (self.name, self.location)
+        return match is not None and match[1] == self.name and self.location in {None, match[3]}
 
     @property
     def addresses(self) -> Sequence[str]:

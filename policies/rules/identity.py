@@ -100,17 +100,17 @@ def _invokes(context: Context, service: Service, identity: str) -> bool:
 
 @rule(
     "I04",
-    "Only those who push to a worker may call it",
-    over=lambda facts: [each for each in facts.services if each.role is Role.WORKER],
-    breaks="someone else can hand the worker messages that never were in the topic",
-    fix="Remove the grant, or call the worker through its topic",
+    "Only those who push to a worker, or wait for an executor, may call it",
+    over=lambda facts: [each for each in facts.services if each.role in {Role.WORKER, Role.EXECUTOR}],
+    breaks="someone else can hand the worker messages that never were in the topic, or the executor jobs of others",
+    fix="Remove the grant, or call the worker through its topic and the executor through the API",
 )
 def i04(service: Service, context: Context) -> Iterator[str]:
-    """Invokers of a worker are the identities of its subscriptions and scheduler jobs."""
+    """Invokers are the identities of its subscriptions and scheduler jobs, and of services that name its address."""
     allowed = {f"serviceaccount:{caller}".lower() for caller in context.facts.callers(service)}
     for grant in _invokers(context, service):
         if not grant.is_wide and grant.member.lower() not in allowed:
-            yield f"{grant.resource.name} lets someone call it who does not push to it"
+            yield f"{grant.resource.name} lets someone call it who neither pushes to it nor names its address"
 
 
 @rule(

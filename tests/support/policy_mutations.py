@@ -152,6 +152,8 @@ GROUP = "gcp:compute/regionNetworkEndpointGroup:RegionNetworkEndpointGroup"
 ONE_MORE: list[tuple[set[str], Declared]] = [
     ({"I04"}, grant("serviceIamMember:ServiceIamMember", "other", "roles/run.invoker", ACCOUNT, package="cloudrunv2",
                     name="holdfast-execution")),
+    ({"I04"}, grant("serviceIamMember:ServiceIamMember", "other", "roles/run.invoker", PUSHER, package="cloudrunv2",
+                    name="holdfast-executor")),
     ({"I08"}, Declared("gcp:serviceaccount/key:Key", "key", {"serviceAccountId": "x"})),
     ({"I11"}, grant("topicIAMMember:TopicIAMMember", "all", "roles/pubsub.publisher", "allUsers", topic="objects")),
     ({"I11"}, grant("topicIAMMember:TopicIAMMember", "all", "roles/pubsub.publisher", "allAuthenticatedUsers",
