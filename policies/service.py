@@ -207,8 +207,8 @@ class Service:
         return self.properties.text("template", "serviceAccount")
 
     def has_name_in(self, url: str) -> bool:
-        """Whether a URL's host is this service's deterministic one, whatever the project's number, and in whatever region
-        where the service names none.
+        """Whether a URL's host is this service's deterministic one, whatever the project's number, and in whatever
+        region where the service names none.
         """
         match = _HOST.match(url)
         return match is not None and match[1] == self.name and self.location in {None, match[3]}
