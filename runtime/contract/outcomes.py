@@ -68,7 +68,7 @@ OUTCOMES: Final[Mapping[str, Outcome]] = MappingProxyType(
             503,
             """
             push_key_set_unavailable worker_draining worker_shutdown claim_store_unavailable owner_in_flight
-            run_lease_busy run_api_unavailable not_enough_time execution_token_not_yet_valid unhandled_error
+            run_lease_busy run_api_unavailable not_enough_time unhandled_error
             """,
             excused=True,
         ),

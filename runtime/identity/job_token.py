@@ -25,10 +25,9 @@ MATCHED: Final = ("run_id", "app_id", "job_id", "callback_url")
 
 
 class JobRefused(HoldfastError):
-    """A job that is not what the API signed; permanent, no repetition makes it so. One code is none of these: of
-    `job_token_not_yet_valid` all is well but the time, and later, or on another machine, that is too.
+    """A job that is not what the API signed; permanent, no repetition makes it so.
 
-    Codes: `job_token_invalid`, `job_token_expired`, `job_payload_mismatch`, `job_token_not_yet_valid`.
+    Codes: `job_token_invalid`, `job_token_expired`, `job_payload_mismatch`.
     """
 
     code = "job_token_invalid"
@@ -144,7 +143,7 @@ class JobVerifier:
         """Checks a token alone, as callbacks carry it.
 
         Raises:
-            JobRefused: `job_token_invalid`, `job_token_expired`, `job_token_not_yet_valid`.
+            JobRefused: `job_token_invalid`, `job_token_expired`.
         """
         try:
             parsed = parse_token(token)
@@ -161,13 +160,9 @@ def _job_claims(claims: Mapping[str, object], now: float) -> JobClaims:
     for name, expected in (("iss", names.JOB_ISSUER), ("aud", names.JOB_AUDIENCE), ("typ", names.JOB_TOKEN_TYPE)):
         if claims.get(name) != expected:
             raise JobRefused(f"the claim {name} of the job's token is not {expected!r}")
-    issued, starts, expires = (_time(claims, name) for name in ("iat", "nbf", "exp"))
-    if max(issued, starts) > now + LEEWAY:
-        ahead = max(issued, starts) - now
-        raise JobRefused(
-            f"the job's token becomes valid in {ahead:.0f} s by this machine's clock; set the clock that is wrong",
-            code="job_token_not_yet_valid",
-        )
+    # A token is valid from the moment of its signature. One of the future is a clock that is wrong, perhaps ours, and
+    # would have every genuine job refused for good.
+    issued, _, expires = (_time(claims, name) for name in ("iat", "nbf", "exp"))
     if expires < now - LEEWAY:
         raise JobRefused("the job's token has expired; a replay signs a new one", code="job_token_expired")
     return JobClaims(

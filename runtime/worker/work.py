@@ -9,7 +9,7 @@ from typing import Final
 import structlog
 
 from runtime.contract.envelope import PushEnvelope
-from runtime.contract.outcomes import Verdict, outcome
+from runtime.contract.outcomes import outcome
 from runtime.contract.states import FailureClass
 from runtime.worker.deps import WorkerDeps
 from runtime.worker.guard import Guard
@@ -64,8 +64,7 @@ async def _read(deps: WorkerDeps, message: PushEnvelope) -> tuple[Job | None, Jo
     try:
         job = await deps.workload.read(message)
     except UnusableMessage as error:
-        malformed = FailureClass.MALFORMED_MESSAGE if outcome(error.code).verdict is Verdict.DEAD else None
-        return error.job, error.facts, Ended(error.code, str(error), malformed)
+        return error.job, error.facts, Ended(error.code, str(error), FailureClass.MALFORMED_MESSAGE)
     except Exception as error:
         log.exception("message_reader_broken")
         return None, NO_FACTS, Ended(deps.workload.failed_code, type(error).__name__)

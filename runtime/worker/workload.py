@@ -80,7 +80,7 @@ class Job(Protocol):
 
 
 class UnusableMessage(HoldfastError):
-    """A message that no delivery can work on, or, with a code that is a retry, not this one.
+    """A message that no delivery can work on.
 
     Attributes:
         facts: what could be read of it.

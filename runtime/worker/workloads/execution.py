@@ -55,7 +55,6 @@ REFUSALS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "job_token_invalid": "execution_token_rejected",
         "job_token_expired": "execution_token_rejected",
-        "job_token_not_yet_valid": "execution_token_not_yet_valid",
         "job_payload_mismatch": "execution_claims_mismatch",
     }
 )

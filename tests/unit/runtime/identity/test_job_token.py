@@ -140,13 +140,9 @@ def test_a_claim_that_is_missing_or_of_another_kind_is_refused(claim: str, value
 
 
 @pytest.mark.parametrize("claim", ["iat", "nbf"])
-def test_a_token_of_a_later_time_is_told_from_a_bad_one(claim: str) -> None:
-    """A wrong clock of this machine says the same of every genuine job."""
-    changes: dict[str, Any] = {claim: int(NOW.timestamp()) + 40}
-    with pytest.raises(JobRefused) as raised:
-        VERIFIER.verify_token(resigned(**changes), NOW)
-    assert raised.value.code == "job_token_not_yet_valid"
-    assert "40 s" in str(raised.value)
+def test_a_slow_clock_refuses_no_genuine_job(claim: str) -> None:
+    changes: dict[str, Any] = {claim: int(NOW.timestamp()) + 300}
+    assert VERIFIER.verify_token(resigned(**changes), NOW).run_id == JOB["run_id"]
 
 
 @pytest.mark.parametrize("claim", MATCHED)
@@ -158,8 +154,7 @@ def test_a_token_lives_for_its_life_and_the_clocks_difference() -> None:
     end = NOW.replace(microsecond=0) + timedelta(hours=1)
     VERIFIER.verify(JOB, end + timedelta(seconds=30))
     assert refusal(JOB, end + timedelta(seconds=31)) == "job_token_expired"
-    VERIFIER.verify(JOB, NOW - timedelta(seconds=29))
-    assert refusal(JOB, NOW - timedelta(seconds=32)) == "job_token_not_yet_valid"
+    VERIFIER.verify(JOB, NOW - timedelta(minutes=5))
 
 
 @pytest.mark.parametrize("name", MATCHED)
