@@ -11,11 +11,13 @@ from typing import Any, Final
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from infra.fields import explanation_of
+from infra.fields import Explanation, explanation_of
 from infra.misalignment import Change, Misalignment, Setting
 from infra.settings import BUILT, NAMESPACE, SECTIONS, STACK, StackSettings
 from runtime.contract.settings.faults import Fault
 from runtime.contract.settings.parse import shown
+
+SIGNING_KEY: Final = f"{NAMESPACE}signing_key"
 
 Place = tuple[str, ...]
 """Full key, and the key inside its section."""
@@ -27,14 +29,14 @@ def refused(place: Place, value: Any) -> Fault:
     """A value that is not what it must be."""
     said = explanation_of(_field(place))
     spelled = "its value (hidden)" if said.secret else _spelled(value)
-    detail = f"{_key(place)} is {spelled}, but {said.rule}: {said.damage}; for example {_key(place)}: {said.passing}"
+    detail = f"{_key(place)} is {spelled}, but {said.rule}: {said.damage}; {_passing(place, said)}"
     return Fault("invalid_stack_value", detail)
 
 
 def missing(place: Place) -> Fault:
     """A required value that is not there."""
     said = explanation_of(_field(place))
-    detail = f"{_key(place)} is not set, but {said.rule}: {said.damage}; for example {_key(place)}: {said.passing}"
+    detail = f"{_key(place)} is not set, but {said.rule}: {said.damage}; {_passing(place, said)}"
     return Fault("missing_stack_value", detail)
 
 
@@ -55,7 +57,7 @@ def plain_secret(key: str) -> Fault:
     """A secret in plain text."""
     detail = (
         f"{key} is in plain text, but must be a secret of the stack: whoever reads the stack file could sign jobs; "
-        f"set it with `pulumi config set --secret {key} VALUE`, and replace the key, which has been seen"
+        f"{_stored(key)}, and replace the key, which has been seen"
     )
     return Fault("plain_stack_secret", detail)
 
@@ -66,6 +68,24 @@ def not_built(workload: str) -> Fault:
     passing = f"{key}: {json.dumps(sorted(BUILT))} would pass"
     detail = f"{key} has {workload}, which is not built yet: its messages would have no worker; {passing}"
     return Fault("workload_not_built", detail)
+
+
+def another_pair(key: str) -> Fault:
+    """A public key that is not that of the signing key."""
+    detail = (
+        f"{key} is the public key of another pair than {SIGNING_KEY}, but must belong to it: every job would be "
+        f"refused; set it with `openssl pkey -in key.pem -pubout | base64 -w0 | pulumi config set {key}`"
+    )
+    return Fault("invalid_stack_value", detail)
+
+
+def _passing(place: Place, said: Explanation) -> str:
+    """What to do: a value that passes, or, for what must not be in the stack file, how to store it."""
+    return _stored(SIGNING_KEY) if place == (SIGNING_KEY,) else f"for example {_key(place)}: {said.passing}"
+
+
+def _stored(key: str) -> str:
+    return f"set it with `base64 -w0 < key.pem | pulumi config set --secret {key}`"
 
 
 def misaligned(found: Misalignment) -> Fault:

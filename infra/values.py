@@ -15,6 +15,7 @@ from infra.sections.api import ApiPlan
 from infra.sections.executor import ExecutorPlan
 from infra.sections.worker import WorkerPlan
 from infra.settings import BUILT, NAMESPACE, SECTIONS, STACK, STRUCTURED, StackSettings
+from runtime.contract.settings import job_keys
 from runtime.contract.settings.faults import Fault, SettingsError
 from runtime.contract.settings.words import Workload
 
@@ -23,6 +24,7 @@ _API: Final = f"{NAMESPACE}api"
 _EXECUTOR: Final = f"{NAMESPACE}executor"
 _SIGNING_KEY: Final = f"{NAMESPACE}signing_key"
 _PROVIDER_KEYS: Final = frozenset({"gcp:project", "gcp:region"})
+_PUBLIC_KEY: Final = f"{NAMESPACE}signing_public_key"
 
 Plan = TypeVar("Plan", bound=BaseModel)
 Faults = dict[tuple[str, ...], Fault]
@@ -46,6 +48,8 @@ def load_settings(values: Mapping[str, str], secret_keys: Collection[str], stack
     faults.update(_not_built(tree.get(f"{NAMESPACE}workloads")))
     if _SIGNING_KEY in values and _SIGNING_KEY not in secret_keys:
         faults.setdefault((_SIGNING_KEY,), refusals.plain_secret(_SIGNING_KEY))
+    if settings is not None and not job_keys.may_belong(settings.signing_public_key, settings.signing_key):
+        faults[_PUBLIC_KEY,] = refusals.another_pair(_PUBLIC_KEY)
     misaligned = _misaligned(tree, faults)
     if settings is None or faults or misaligned:
         raise SettingsError([*faults.values(), *misaligned])

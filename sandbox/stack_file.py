@@ -26,11 +26,16 @@ def read_stack_file(path: Path) -> dict[str, str]:
     """
     try:
         body = yaml.safe_load(path.read_text())
-    except (OSError, yaml.YAMLError) as error:
-        raise StackFileUnusable(f"{path}: {error}") from error
+    except OSError as error:
+        raise StackFileUnusable(f"{path}: {error.strerror}") from error
+    except yaml.MarkedYAMLError as error:
+        line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise StackFileUnusable(f"{path}{line}: is not YAML: {error.problem}") from error
+    except yaml.YAMLError as error:
+        raise StackFileUnusable(f"{path}: is not YAML: {' '.join(str(error).split())}") from error
     values = body.get("config") if isinstance(body, Mapping) else None
     if not isinstance(values, Mapping):
-        raise StackFileUnusable(f"{path}: has no `config:` with the stack's values")
+        raise StackFileUnusable(f"{path}: has no `config:`, under which the stack's values belong")
     return {str(key): config_text(value) for key, value in values.items()}
 
 

@@ -9,6 +9,7 @@ from graphlib import TopologicalSorter
 from sandbox.engine.deployment import DeploymentFailed
 from sandbox.engine.ignored import with_ignored
 from sandbox.engine.registration import Registration
+from sandbox.engine.violation import named
 from sandbox.provider import provider
 from sandbox.provider.behaviour import Surroundings
 from sandbox.provider.faults import ProviderRefused
@@ -74,7 +75,9 @@ class Changes:
             DeploymentFailed: some of them may not be deleted; a line for each.
         """
         gone = [old for old in self.before if self.now.find(old.type, old.name) is None]
-        refused = [f"{old.urn} is no longer declared, but {refusal}" for old in gone if (refusal := _refusal(old))]
+        refused = [
+            f"{named(old.urn)} is no longer declared, but {refusal}" for old in gone if (refusal := _refusal(old))
+        ]
         if refused:
             raise DeploymentFailed(refused)
         for old in gone:
