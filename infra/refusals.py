@@ -62,6 +62,24 @@ def plain_secret(key: str) -> Fault:
     return Fault("plain_stack_secret", detail)
 
 
+def half_a_key(missing: str, given: str, passing: str) -> Fault:
+    """One of two values of the previous key without the other."""
+    detail = (
+        f"{missing} is not set, but must be where {given} is: jobs of the previous key would be refused; "
+        f"for example {missing}: {passing}, or leave out both"
+    )
+    return Fault("missing_stack_value", detail)
+
+
+def same_key_id(key: str, value: str, current: str, passing: str) -> Fault:
+    """Two keys under one id."""
+    detail = (
+        f"{key} is {shown(value)}, but must differ from {current}: a token says by the id which key it is checked "
+        f"with, so that jobs of the previous key would be refused; for example {key}: {passing}"
+    )
+    return Fault("invalid_stack_value", detail)
+
+
 def not_built(workload: str) -> Fault:
     """A workload that the program knows and cannot deploy."""
     key = f"{NAMESPACE}workloads"

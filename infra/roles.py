@@ -43,6 +43,7 @@ def worker_settings(settings: StackSettings, workload: Workload, facts: Alignmen
         broker_attempts=known(facts.broker_env),
         backend_pub=settings.signing_public_key,
         backend_kid=settings.signing_key_id,
+        previous_key=settings.previous_key,
         api_base_url=names.address(names.api),
         engines=settings.engines,
         tracing=TracingSettings(endpoint=settings.traces_endpoint),
@@ -64,6 +65,7 @@ def api_settings(settings: StackSettings, facts: Alignment) -> ApiSettings:
         backend_key=None,
         backend_pub=settings.signing_public_key,
         backend_kid=settings.signing_key_id,
+        previous_key=settings.previous_key,
         tick_service_account=names.email(names.tick),
         dead_letter_service_account=names.email(names.dead_letter_identity),
         request_timeout=_lasting(facts.api_request_env),
@@ -94,6 +96,7 @@ def executor_settings(settings: StackSettings, plan: ExecutorPlan) -> ExecutorSe
     return ExecutorSettings(
         backend_pub=settings.signing_public_key,
         backend_kid=settings.signing_key_id,
+        previous_key=settings.previous_key,
         run_timeout=plan.run_timeout,
         engines=settings.engines,
         project_id=settings.project,

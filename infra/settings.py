@@ -24,7 +24,7 @@ from infra.sections.usage_database import UsageDatabasePlan
 from infra.sections.worker import WorkerPlan
 from runtime.contract.settings import job_keys, rules, tracing
 from runtime.contract.settings.engines import DEFAULT_ENGINES, parse_engines
-from runtime.contract.settings.shared import DEFAULT_KEY_ID
+from runtime.contract.settings.verifying_keys import DEFAULT_KEY_ID, PreviousKey, another_key_id
 from runtime.contract.settings.words import LogLevel, Workload
 
 NAMESPACE: Final = "holdfast:"
@@ -99,13 +99,21 @@ class StackSettings(Section):
     )
     """Key that signs jobs; a secret of the stack."""
     signing_public_key: Annotated[str, fitting(job_keys.is_public_key)] = explained(
-        Explanation(job_keys.PUBLIC_RULE, "every job would be refused", job_keys.PASSING)
+        Explanation(job_keys.PUBLIC_RULE, "every job would be refused", job_keys.PASSING, secret=True)
     )
-    """The key that belongs to `signing_key`."""
+    """The key that belongs to `signing_key`. No secret, but a refused value may be one, set under the wrong key."""
     signing_key_id: Annotated[str, fitting(rules.is_key_id)] = explained(
         Explanation(rules.KEY_ID_RULE, "jobs would be refused", DEFAULT_KEY_ID), DEFAULT_KEY_ID
     )
     """Id of both."""
+    previous_signing_public_key: Annotated[str | None, fitting(job_keys.is_public_key)] = explained(
+        Explanation(job_keys.PUBLIC_RULE, "its jobs would be refused", job_keys.PASSING, secret=True), None
+    )
+    """A second key whose jobs are accepted, see PreviousKey; None: there is none."""
+    previous_signing_key_id: Annotated[str | None, fitting(rules.is_key_id)] = explained(
+        Explanation(rules.KEY_ID_RULE, "its jobs would be refused", another_key_id(DEFAULT_KEY_ID)), None
+    )
+    """Id of that key, set where it is."""
     name_prefix: Annotated[str, shaped(_PREFIX)] = explained(
         Explanation(
             f"must be 2 to {PREFIX_MAX} lower case letters, digits or hyphens, starting with a letter",
@@ -151,6 +159,12 @@ class StackSettings(Section):
     """None: no alerts."""
     public_endpoint: PublicEndpointPlan | None = None
     """None: the API has its run.app address only."""
+
+    @property
+    def previous_key(self) -> PreviousKey | None:
+        """The second key; None where there is none."""
+        pub, kid = self.previous_signing_public_key, self.previous_signing_key_id
+        return PreviousKey(pub, kid) if pub and kid else None
 
     @property
     def names(self) -> Names:

@@ -17,12 +17,16 @@ from infra.sections.worker import WorkerPlan
 from infra.settings import BUILT, NAMESPACE, SECTIONS, STACK, STRUCTURED, StackSettings
 from runtime.contract.settings import job_keys
 from runtime.contract.settings.faults import Fault, SettingsError
+from runtime.contract.settings.verifying_keys import DEFAULT_KEY_ID, another_key_id
 from runtime.contract.settings.words import Workload
 
 _WORKER: Final = f"{NAMESPACE}worker"
 _API: Final = f"{NAMESPACE}api"
 _EXECUTOR: Final = f"{NAMESPACE}executor"
 _SIGNING_KEY: Final = f"{NAMESPACE}signing_key"
+_KEY_ID: Final = f"{NAMESPACE}signing_key_id"
+_PREVIOUS_KEY: Final = f"{NAMESPACE}previous_signing_public_key"
+_PREVIOUS_ID: Final = f"{NAMESPACE}previous_signing_key_id"
 _PROVIDER_KEYS: Final = frozenset({"gcp:project", "gcp:region"})
 _PUBLIC_KEY: Final = f"{NAMESPACE}signing_public_key"
 
@@ -50,6 +54,8 @@ def load_settings(values: Mapping[str, str], secret_keys: Collection[str], stack
         faults.setdefault((_SIGNING_KEY,), refusals.plain_secret(_SIGNING_KEY))
     if settings is not None and not job_keys.may_belong(settings.signing_public_key, settings.signing_key):
         faults[_PUBLIC_KEY,] = refusals.another_pair(_PUBLIC_KEY)
+    for place, fault in _previous_key(tree).items():
+        faults.setdefault(place, fault)
     misaligned = _misaligned(tree, faults)
     if settings is None or faults or misaligned:
         raise SettingsError([*faults.values(), *misaligned])
@@ -98,6 +104,19 @@ def _not_built(workloads: object) -> Faults:
     listed = workloads if isinstance(workloads, list) else []
     known = [word for word in listed if word in set(Workload) - BUILT]
     return {(f"{NAMESPACE}workloads", word): refusals.not_built(word) for word in known}
+
+
+def _previous_key(tree: Mapping[str, Any]) -> Faults:
+    """The second key has both its values or neither, and an id of its own."""
+    current = tree.get(_KEY_ID, DEFAULT_KEY_ID)
+    passing = {_PREVIOUS_KEY: job_keys.PASSING, _PREVIOUS_ID: another_key_id(current)}
+    missing = passing.keys() - tree.keys()
+    if len(missing) == 1:
+        (name,), (given,) = missing, passing.keys() & tree.keys()
+        return {(name,): refusals.half_a_key(name, given, passing[name])}
+    if not missing and tree[_PREVIOUS_ID] == current:
+        return {(_PREVIOUS_ID,): refusals.same_key_id(_PREVIOUS_ID, current, _KEY_ID, passing[_PREVIOUS_ID])}
+    return {}
 
 
 def _misaligned(tree: Mapping[str, Any], faults: Faults) -> list[Fault]:

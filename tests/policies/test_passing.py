@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 
 from policies.verdict import judge
 from tests.deploy import test_rendered
+from tests.support.job_keys import pair
 from tests.support.policy_programs import Change, address, extended, of_registrations, rendered
 from tests.support.stacks import realised
 
@@ -58,6 +59,7 @@ PASSING: dict[str, list[Change]] = {
     ],
     "R02 with resources that leave the CPU to the platform": [(EXECUTOR, f"{CONTAINER}.resources.cpuIdle", None)],
     "R11 with a public key": [(EXECUTOR, "env.BACKEND_PUB", "-----BEGIN PUBLIC KEY-----")],
+    "R11 with the public key before": [(WORKER, "env.BACKEND_PREVIOUS_PUB", pair().public)],
     "R11 with a name that only has the word in it": [(WORKER, "env.KEYBOARD", "x")],
     "R11 with nothing in it": [(WORKER, "env.SHOP_TOKEN", "")],
     "R12 with a number": [(API, "env.SHOP_SECRET", {"valueSource": {"secretKeyRef": {"secret": "s", "version": "7"}}})],

@@ -16,6 +16,12 @@ from runtime.contract.settings.parse import EnvironmentReader
 from runtime.contract.settings.render import in_seconds
 from runtime.contract.settings.store import StoreSettings, read_store, render_store
 from runtime.contract.settings.tracing import NO_TRACES, TracingSettings, read_tracing, render_tracing
+from runtime.contract.settings.verifying_keys import (
+    DEFAULT_KEY_ID,
+    PreviousKey,
+    read_verifying_keys,
+    render_verifying_keys,
+)
 from runtime.contract.settings.words import ExecutionBackend, ExecutorAuth, LogLevel, StateBackend
 from runtime.contract.timeout_rules.service import RUN_MAX
 
@@ -37,6 +43,7 @@ class ApiSettings:
             secret manager holds it. Never shown.
         backend_pub: base64 of the PEM of its public key.
         backend_kid: id of that key.
+        previous_key: a second key that verifies jobs; None where there is none.
         tick_service_account: e-mail of the only identity that may call the sweeper.
         dead_letter_service_account: e-mail of the only identity that may push dead letters; None closes the route.
         port: the container's one port.
@@ -68,7 +75,8 @@ class ApiSettings:
     backend_key: str | None = field(repr=False)
     backend_pub: str
     tick_service_account: str
-    backend_kid: str = shared.DEFAULT_KEY_ID
+    backend_kid: str = DEFAULT_KEY_ID
+    previous_key: PreviousKey | None = None
     dead_letter_service_account: str | None = None
     port: int = 8080
     request_timeout: timedelta = timedelta(seconds=3600)
@@ -121,8 +129,7 @@ class ApiSettings:
             base_url=shared.read_address(reader, "API_BASE_URL", "invalid_base_url", required=True) or "",
             topic=_read_topic(reader, project_id),
             backend_key=_read_private_key(reader, required=key_required),
-            backend_kid=shared.read_key_id(reader),
-            backend_pub=shared.read_public_key(reader, required=True),
+            **read_verifying_keys(reader, required=True),
             execution_backend=backend,
             executor_url=shared.read_address(
                 reader, "EXECUTOR_URL", "invalid_executor_url", required=backend is ExecutionBackend.HTTP
@@ -167,8 +174,7 @@ class ApiSettings:
             "API_BASE_URL": self.base_url,
             "EXECUTION_TOPIC": self.topic,
             "BACKEND_KEY": self.backend_key,
-            "BACKEND_KID": self.backend_kid,
-            "BACKEND_PUB": self.backend_pub,
+            **render_verifying_keys(self.backend_pub, self.backend_kid, self.previous_key),
             "EXECUTOR_URL": self.executor_url,
             "EXECUTOR_AUTH": str(self.executor_auth),
             "EXECUTION_STATE_BACKEND": str(self.state_backend),

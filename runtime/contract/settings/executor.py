@@ -14,6 +14,12 @@ from runtime.contract.settings.engines import DEFAULT_ENGINES, VARIABLE, read_en
 from runtime.contract.settings.parse import EnvironmentReader
 from runtime.contract.settings.render import in_seconds
 from runtime.contract.settings.tracing import NO_TRACES, TracingSettings, read_tracing, render_tracing
+from runtime.contract.settings.verifying_keys import (
+    DEFAULT_KEY_ID,
+    PreviousKey,
+    read_verifying_keys,
+    render_verifying_keys,
+)
 from runtime.contract.settings.words import LogLevel
 from runtime.contract.timeout_rules.service import RUN_MAX
 
@@ -28,6 +34,7 @@ class ExecutorSettings:
     Attributes:
         backend_pub: base64 of the PEM of the key that verifies jobs.
         backend_kid: id of that key.
+        previous_key: a second key that verifies jobs; None where there is none.
         port: the container's one port.
         run_timeout: longest a run may take, 1 to 3570 s.
         engines: engine name -> `module.path:function`, or "" for the built-in flow engine.
@@ -41,7 +48,8 @@ class ExecutorSettings:
     """
 
     backend_pub: str
-    backend_kid: str = shared.DEFAULT_KEY_ID
+    backend_kid: str = DEFAULT_KEY_ID
+    previous_key: PreviousKey | None = None
     port: int = 8080
     run_timeout: timedelta = timedelta(seconds=DEFAULT_RUN_TIMEOUT)
     engines: Mapping[str, str] = field(default_factory=lambda: DEFAULT_ENGINES)
@@ -74,8 +82,7 @@ class ExecutorSettings:
         project_id = _read_project(reader)
         settings = cls(
             port=shared.read_port(reader),
-            backend_pub=shared.read_public_key(reader, required=True),
-            backend_kid=shared.read_key_id(reader),
+            **read_verifying_keys(reader, required=True),
             **read_callbacks(reader),
             run_timeout=reader.seconds("EXECUTOR_TIMEOUT_SECS", 1, RUN_MAX, DEFAULT_RUN_TIMEOUT),
             engines=read_engines(reader),
@@ -91,8 +98,7 @@ class ExecutorSettings:
         env = {
             "EXECUTOR_SERVER_MODE": "true",
             "PORT": str(self.port),
-            "BACKEND_PUB": self.backend_pub,
-            "BACKEND_KID": self.backend_kid,
+            **render_verifying_keys(self.backend_pub, self.backend_kid, self.previous_key),
             **render_callbacks(
                 CallbackSettings(
                     batch_interval=self.batch_interval,

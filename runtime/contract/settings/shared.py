@@ -1,14 +1,13 @@
-"""Settings that several roles spell alike: project, port, addresses, job keys, log level."""
+"""Settings that several roles spell alike: project, port, addresses, log level."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from runtime.contract.settings import job_keys, rules
+from runtime.contract.settings import rules
 from runtime.contract.settings.parse import EnvironmentReader
 from runtime.contract.settings.words import LogLevel
 
-DEFAULT_KEY_ID: Final = "backend-es256-v1"
 PLATFORM_VARIABLES: Final = frozenset({"PORT"})
 """Variables that the platform sets; a service template may not declare them."""
 
@@ -39,31 +38,6 @@ def read_account(env: EnvironmentReader, name: str, code: str, *, required: bool
     if not required and env.optional(name) is None:
         return None
     return env.text(name, rules.ACCOUNT_RULE, code, rules.is_service_account, _EXAMPLE_ACCOUNT)
-
-
-def read_public_key(env: EnvironmentReader, *, required: bool) -> str:
-    """`BACKEND_PUB`: base64 of the PEM of the job tokens' public key; "" where it is optional and not set.
-
-    Never trimmed: whitespace around the value is refused by every role alike. A refused value is not repeated: it may
-    be the private key, set to the wrong variable.
-    """
-    name = "BACKEND_PUB"
-    if env.optional(name) is None:
-        if required:
-            env.required(name, job_keys.PASSING)
-        return ""
-    value = env.raw(name) or ""
-    if not job_keys.is_public_key(value):
-        env.refuse(name, "invalid_backend_pub", job_keys.PUBLIC_RULE, job_keys.PASSING, secret=True)
-    return value
-
-
-def read_key_id(env: EnvironmentReader) -> str:
-    """`BACKEND_KID`: the job tokens' key id."""
-    name = "BACKEND_KID"
-    return env.text(
-        name, rules.KEY_ID_RULE, "invalid_backend_kid", rules.is_key_id, DEFAULT_KEY_ID, default=DEFAULT_KEY_ID
-    )
 
 
 def read_log_level(env: EnvironmentReader) -> LogLevel:

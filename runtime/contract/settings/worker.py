@@ -17,6 +17,12 @@ from runtime.contract.settings.parse import EnvironmentReader
 from runtime.contract.settings.render import in_seconds, whole_seconds
 from runtime.contract.settings.store import StoreSettings, read_collection, read_store, render_store
 from runtime.contract.settings.tracing import NO_TRACES, TracingSettings, read_tracing, render_tracing
+from runtime.contract.settings.verifying_keys import (
+    DEFAULT_KEY_ID,
+    PreviousKey,
+    read_verifying_keys,
+    render_verifying_keys,
+)
 from runtime.contract.settings.words import LogLevel, PushAuth, Workload
 from runtime.contract.settings.worker_push import read_push
 from runtime.contract.settings.worker_sql import SqlSettings, read_sql, render_sql
@@ -54,6 +60,7 @@ class WorkerSettings:
         broker_attempts: the subscription's max_delivery_attempts; None where it was not rendered.
         backend_pub: base64 of the PEM of the key that verifies jobs; "" where the workload runs none.
         backend_kid: id of that key.
+        previous_key: a second key that verifies jobs; None where there is none.
         api_base_url: where lease, progress and events go; "" where the workload runs no jobs.
         engines: engine name -> `module.path:function`, or "" for the built-in flow engine.
         batch_interval: longest an event waits for its batch; 0 sends each event at once.
@@ -89,7 +96,8 @@ class WorkerSettings:
     max_attempts: int = 3
     broker_attempts: int | None = None
     backend_pub: str = ""
-    backend_kid: str = shared.DEFAULT_KEY_ID
+    backend_kid: str = DEFAULT_KEY_ID
+    previous_key: PreviousKey | None = None
     api_base_url: str = ""
     engines: Mapping[str, str] = field(default_factory=lambda: DEFAULT_ENGINES)
     batch_interval: timedelta = timedelta(seconds=1)
@@ -171,8 +179,7 @@ class WorkerSettings:
             **read_attempts(reader, timeouts),
             **read_store(reader),
             sql=read_sql(reader) if workload is Workload.FILE_TRACKING else None,
-            backend_pub=shared.read_public_key(reader, required=executes),
-            backend_kid=shared.read_key_id(reader),
+            **read_verifying_keys(reader, required=executes),
             api_base_url=shared.read_address(reader, "API_BASE_URL", "invalid_base_url", required=executes) or "",
             engines=read_engines(reader),
             **read_callbacks(reader),
@@ -211,8 +218,7 @@ class WorkerSettings:
             "GCP_CONTENT_BUCKET": self.content_bucket,
             "GCP_QUEUE_MAX_DELIVERY_ATTEMPTS": str(self.max_attempts),
             "GCP_QUEUE_BROKER_MAX_ATTEMPTS": None if self.broker_attempts is None else str(self.broker_attempts),
-            "BACKEND_PUB": self.backend_pub,
-            "BACKEND_KID": self.backend_kid,
+            **render_verifying_keys(self.backend_pub, self.backend_kid, self.previous_key),
             "API_BASE_URL": self.api_base_url,
             VARIABLE: render_engines(self.engines),
             **render_callbacks(

@@ -77,7 +77,7 @@ FAULTY: list[tuple[str, Any, str, str]] = [
     ("name_prefix", "a" * 14, "holdfast:name_prefix", "'aaaaaaaaaaaaaa'"),
     ("collection_prefix", "a/b", "holdfast:collection_prefix", "'a/b'"),
     ("deletion_protection", "yes", "holdfast:deletion_protection", "'yes'"),
-    ("signing_public_key", "eHg=", "holdfast:signing_public_key", "'eHg='"),
+    ("signing_public_key", "eHg=", "holdfast:signing_public_key", "its value (hidden)"),
     ("signing_key_id", "a b", "holdfast:signing_key_id", "'a b'"),
     ("log_level", "loud", "holdfast:log_level", "'loud'"),
     ("traces_endpoint", "http://x", "holdfast:traces_endpoint", "'http://x'"),

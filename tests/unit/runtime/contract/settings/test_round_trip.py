@@ -16,6 +16,7 @@ from runtime.contract.settings.api import ApiSettings
 from runtime.contract.settings.executor import ExecutorSettings
 from runtime.contract.settings.faults import SettingsError
 from runtime.contract.settings.tracing import NO_TRACES, TracingSettings
+from runtime.contract.settings.verifying_keys import PreviousKey
 from runtime.contract.settings.words import ExecutionBackend, LogLevel, PushAuth, Workload
 from runtime.contract.settings.worker import WorkerSettings
 from runtime.contract.settings.worker_sql import SqlSettings
@@ -35,6 +36,8 @@ engine_maps = st.dictionaries(
 ).map(lambda entries: {"flow": "", **entries})
 hashes = st.dictionaries(words, st.text("0123456789abcdef", min_size=64, max_size=64), max_size=3)
 levels = st.sampled_from(LogLevel)
+previous_keys = st.none() | st.builds(PreviousKey, st.just(pair("second").public), words.map(lambda word: f"{word}-0"))
+"""Of an id that no current key has."""
 
 
 def seconds(low: int, high: int) -> st.SearchStrategy[timedelta]:
@@ -106,6 +109,7 @@ def worker_settings(draw: st.DrawFn) -> WorkerSettings:
         broker_attempts=draw(st.sampled_from([None, facts.broker_env])),
         backend_pub=PAIR.public,
         backend_kid=draw(words),
+        previous_key=draw(previous_keys),
         api_base_url=draw(addresses),
         engines=draw(engine_maps),
         tracing=draw(tracings),
@@ -128,6 +132,7 @@ given_api = st.builds(
     backend_key=st.just(PAIR.private),
     backend_pub=st.just(PAIR.public),
     backend_kid=words,
+    previous_key=previous_keys,
     tick_service_account=accounts,
     dead_letter_service_account=st.none() | accounts,
     port=st.integers(1, 65535),
@@ -154,6 +159,7 @@ given_executor = st.builds(
     ExecutorSettings,
     backend_pub=st.just(PAIR.public),
     backend_kid=words,
+    previous_key=previous_keys,
     port=st.integers(1, 65535),
     run_timeout=seconds(1, 3570),
     engines=engine_maps,
@@ -188,7 +194,10 @@ KINDS: list[tuple[ReadsEnvironment, dict[str, str]]] = [
     (ApiSettings, api_env()),
     (ExecutorSettings, executor_env()),
 ]
-VARIABLES = sorted({name for _, env in KINDS for name in env} | set(ExecutorSettings(backend_pub="").to_env()))
+VARIABLES = sorted(
+    {name for _, env in KINDS for name in env}
+    | set(ExecutorSettings(backend_pub="", previous_key=PreviousKey("", "")).to_env())
+)
 values = st.text(max_size=40) | st.sampled_from(
     ["9" * 5000, "\x00", "\udcff", "-0", "1" * 21, "=", ",", "https://[", "10.0.0.256", "AAAA", "goog"]
 )
