@@ -44,10 +44,6 @@ TOKEN_AGE: Final = timedelta(minutes=10)
 CHANGES: Final[dict[str, Any]] = {
     "holdfast:worker": {
         **QUICK["holdfast:worker"],
-        # A worker with a slow clock gives every fresh job back at once: without a pause it would use up the broker's
-        # attempts before another one is asked.
-        "minimum_backoff_seconds": 1,
-        "maximum_backoff_seconds": 5,
         "max_attempts": 20,
         "concurrency": 24,
         "max_instances": 4,
