@@ -150,7 +150,7 @@ def _build_api(settings: ApiSettings, outside: Outside, process: Process) -> web
             publisher=outside.publisher,
             service_tokens=PushVerifier(PushAuth.IN_PROCESS, settings.tick_service_account, keys, process.clock),
             signer=JobSigner(private, settings.backend_kid),
-            verifier=JobVerifier(public, settings.backend_kid),
+            verifier=JobVerifier(public, settings.backend_kid, settings.previous_key),
             engines=Engines(settings.engines),
             clock=process.clock,
             lifecycle=process.lifecycle,

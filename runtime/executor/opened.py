@@ -29,10 +29,10 @@ async def open_executor(
 
     Raises:
         EngineMissing: with every engine that is not there.
-        UnusableKey: of BACKEND_PUB.
+        UnusableKey: of BACKEND_PUB or BACKEND_PREVIOUS_PUB.
         ProcessUnavailable: no process can be started to look.
     """
-    verifier = JobVerifier(pem_of_environment(settings.backend_pub), settings.backend_kid)
+    verifier = JobVerifier(pem_of_environment(settings.backend_pub), settings.backend_kid, settings.previous_key)
     opened = await open_engines(settings.engines, clock, metrics.isolated_processes)
     rules = CallbackRules(
         version=package_version(), timeout=settings.callback_timeout, retries=settings.callback_retries

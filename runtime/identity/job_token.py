@@ -15,8 +15,9 @@ from jose.exceptions import JOSEError
 
 from runtime.contract import names
 from runtime.contract.errors import HoldfastError
+from runtime.contract.settings.verifying_keys import PreviousKey
 from runtime.identity.compact_token import LEEWAY, TokenMalformed, numeric_date, parse_token
-from runtime.identity.keys import UnusableKey
+from runtime.identity.keys import UnusableKey, pem_of_environment
 from runtime.identity.payload_hash import TOKEN_FIELD, PayloadNotCanonical, dispatch_hash
 
 ALGORITHM: Final = "ES256"
@@ -109,15 +110,17 @@ class JobVerifier:
 
     Args:
         public_pem: EC P-256.
-        kid: the only key id accepted.
+        kid: its id.
+        previous: a second key, which verifies the tokens that name its id; None: the first is the only one.
 
     Raises:
         UnusableKey
     """
 
-    def __init__(self, public_pem: str, kid: str) -> None:
-        self._key = _key(public_pem)
-        self._kid = kid
+    def __init__(self, public_pem: str, kid: str, previous: PreviousKey | None = None) -> None:
+        self._keys = {kid: _key(public_pem)}
+        if previous is not None:
+            self._keys.setdefault(previous.kid, _key(pem_of_environment(previous.pub)))
 
     def verify(self, payload: Mapping[str, object], now: datetime) -> JobClaims:
         """Checks a job as received: its token, and that every field is as it was signed.
@@ -149,9 +152,12 @@ class JobVerifier:
             parsed = parse_token(token)
         except TokenMalformed as error:
             raise JobRefused(str(error)) from None
-        if parsed.header.get("alg") != ALGORITHM or parsed.header.get("kid") != self._kid:
-            raise JobRefused(f"a job's token is signed with {ALGORITHM} and the key {self._kid!r}")
-        if not self._key.verify(parsed.signed, parsed.decoded_signature):
+        kid = parsed.header.get("kid")
+        key = self._keys.get(kid) if isinstance(kid, str) else None
+        if key is None or parsed.header.get("alg") != ALGORITHM:
+            accepted = " or ".join(map(repr, self._keys))
+            raise JobRefused(f"a job's token is signed with {ALGORITHM} and the key {accepted}")
+        if not key.verify(parsed.signed, parsed.decoded_signature):
             raise JobRefused("the signature of the job's token does not hold")
         return _job_claims(parsed.claims, now.timestamp())
 

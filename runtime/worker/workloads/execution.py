@@ -162,7 +162,7 @@ async def open_execution(
 
     Raises:
         EngineMissing: with every engine that is not there.
-        UnusableKey: of BACKEND_PUB.
+        UnusableKey: of BACKEND_PUB or BACKEND_PREVIOUS_PUB.
         ProcessUnavailable: no process can be started to look.
     """
     opened = await open_engines(settings.engines, clock, metrics.isolated_processes)
@@ -180,7 +180,7 @@ async def open_execution(
         batch=BatchRules(interval=settings.batch_interval, size=settings.batch_size),
         meters=metrics,
     )
-    verifier = JobVerifier(pem_of_environment(settings.backend_pub), settings.backend_kid)
+    verifier = JobVerifier(pem_of_environment(settings.backend_pub), settings.backend_kid, settings.previous_key)
     return ExecutionWorkload(verifier, tools, settings.run_timeout, opened.stop)
 
 
