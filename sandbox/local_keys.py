@@ -14,6 +14,7 @@ from runtime.identity.keys import environment_value, generate_job_keys
 
 API_KEY_NAME: Final = "local"
 _SECRET_BYTES: Final = 32
+_FILE: Final = "keys.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ class LocalKeys:
 
 def local_keys(state_dir: Path) -> LocalKeys:
     """The keys of a state folder, made at the first call. Blocks for as long as the disk does."""
-    path = state_dir / "keys.json"
+    path = state_dir / _FILE
     if path.exists():
         return LocalKeys(**json.loads(path.read_text()))
     pair = generate_job_keys()
@@ -47,8 +48,13 @@ def local_keys(state_dir: Path) -> LocalKeys:
         signing_public_key=environment_value(pair.public_pem),
         api_key=f"hf_{API_KEY_NAME}_{secrets.token_urlsafe(_SECRET_BYTES)}",
     )
-    write_private(path, json.dumps(asdict(keys)))
+    save_keys(state_dir, keys)
     return keys
+
+
+def save_keys(state_dir: Path, keys: LocalKeys) -> None:
+    """Puts keys in the place of those of a state folder. Blocks for as long as the disk does."""
+    write_private(state_dir / _FILE, json.dumps(asdict(keys)))
 
 
 def write_private(path: Path, text: str) -> None:
