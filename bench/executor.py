@@ -20,12 +20,12 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench import load, streams
-from bench.cold_start import Start, milliseconds
+from bench.cold_start import Start, compare, role
 from bench.identities import Identities
 from bench.push import FUNCTIONS, UNHANDLED, in_turn
 from bench.servers import Server, python, running, tool
 from bench.streams import FASTAPI, OURS
-from bench.table import Spread, Table, at_most, cheaper, left_out, more
+from bench.table import Spread, Table, cheaper, left_out, more
 from tests.support.emulators import running_firestore
 
 JOBS: Final = 400
@@ -64,13 +64,11 @@ def cold_start(table: Table, identities: Identities, rounds: int) -> None:
     """`python -m runtime executor` as an image runs it, against a process that imports Google's client."""
     setup = identities.setup
     environment = {"BACKEND_PUB": base64.b64encode(setup.job_public.encode()).decode()}
-    emulator = {"FIRESTORE_EMULATOR_HOST": setup.firestore}
-    starts = {
-        OURS: Start(python("-m", "runtime", "executor"), environment),
-        PEER: Start(python("-m", "bench.peers.aiohttp_app", "worker", "PORT"), emulator),
-    }
-    found = milliseconds(starts, identities.file, rounds)
-    table.add(at_most(COLD, PEER, found[OURS], found[PEER], 0.6))
+    starts = (
+        Start(role("runtime", "executor"), environment),
+        Start(python("-m", "bench.peers.aiohttp_app", "worker", "PORT"), {"FIRESTORE_EMULATOR_HOST": setup.firestore}),
+    )
+    compare(table, PEER, starts, identities.file, rounds, 0.6)
 
 
 def main(rounds: int, seconds: float, events: int) -> None:
@@ -97,7 +95,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=2.0)
-    parser.add_argument("--events", type=int, default=100_000, help="of a round, over all its streams")
+    parser.add_argument("--events", type=int, default=200_000, help="of a round, over all its streams")
     parser.add_argument("--quick", action="store_true", help="one short round: shows that everything runs")
     arguments = parser.parse_args()
     if arguments.quick:

@@ -21,10 +21,10 @@ import uvloop
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench import claims, delivery, push
-from bench.cold_start import Start, milliseconds
+from bench.cold_start import Start, compare, role
 from bench.identities import Identities
 from bench.servers import python
-from bench.table import Table, at_most, left_out
+from bench.table import Table, left_out
 from tests.support.emulators import running_firestore
 
 COLD: Final = "cold start, ms"
@@ -41,14 +41,11 @@ def cold_start(table: Table, identities: Identities, rounds: int) -> None:
         "EXECUTOR_TIMEOUT_SECS": "540", "GCP_QUEUE_ACK_DEADLINE_SECS": "600", "GCP_QUEUE_REQUEST_TIMEOUT_SECS": "600",
         "GCP_QUEUE_PROCESS_TIMEOUT_SECS": "570", "BACKEND_PUB": public, "API_BASE_URL": "https://api.example",
     }  # fmt: skip
-    starts = {
-        "ours": Start(python("-m", "bench.ours.cold_worker", "PORT"), environment),
-        PEER: Start(
-            python("-m", "bench.peers.aiohttp_app", "worker", "PORT"), {"FIRESTORE_EMULATOR_HOST": setup.firestore}
-        ),
-    }
-    found = milliseconds(starts, identities.file, rounds)
-    table.add(at_most(COLD, PEER, found["ours"], found[PEER], 0.65))
+    starts = (
+        Start(role("bench.ours.cold_worker", "PORT"), environment),
+        Start(python("-m", "bench.peers.aiohttp_app", "worker", "PORT"), {"FIRESTORE_EMULATOR_HOST": setup.firestore}),
+    )
+    compare(table, PEER, starts, identities.file, rounds, 0.65)
 
 
 def main(rounds: int, seconds: float) -> None:
