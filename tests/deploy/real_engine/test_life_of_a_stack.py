@@ -5,64 +5,95 @@ Does not cover Google's own provider, nor a state that several people share.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from sandbox.engine.deployment import Deployment, DeploymentFailed
-from sandbox.engine.pulumi_cli import PulumiEngine
-from sandbox.world import DATABASE, SERVICE, SUBSCRIPTION
-from tests.support.real_engine import comparable, embedded, engine, saved_world, short
+from sandbox.engine.pulumi_cli import PulumiEngine, policy_packs
+from sandbox.world import DATABASE, SERVICE, SUBSCRIPTION, World
+from tests.support.exported_states import analysed, broken, exported, judged
+from tests.support.real_engine import ROOT, comparable, embedded, engine, saved_world, short
 
 INVOKER: Final = "gcp:cloudrunv2/serviceIamMember:ServiceIamMember"
+SHORTER: Final[Mapping[str, Any]] = {"worker": {"run_timeout_seconds": 500}}
+STACKS: Final = ("dev", "local", "prod")
+BROKEN_RULES: Final = {
+    ("T01", "execution-service"),
+    ("T05", "execution-push"),
+    ("T06", "execution-push"),
+    ("T12", "execution-push"),
+    ("T15", "execution-push"),
+    ("D07", "execution-dead-letters"),
+    ("R01", "api-service"),
+}
+"""What `broken` states break in every stack; the shorter backoff of one breaks another rule as well."""
 
 
-def up_like_here(real: PulumiEngine, folder: Path, stack: str, **changes: Any) -> Deployment:
-    """Deploys, and compares with what the embedded engine makes of the same values."""
-    done, here = real.up(), embedded(folder, stack, **changes)
-    assert comparable(done.world) == comparable(here.world), "one program, one world"
-    assert (dict(done.outputs), done.secret_outputs) == (dict(here.outputs), here.secret_outputs)
-    return done
+@dataclass(frozen=True)
+class Life:
+    """One stack in one folder, on both engines."""
+
+    folder: Path
+    stack: str
+
+    def engine(self, **changes: Any) -> PulumiEngine:
+        """The real engine, with the policy pack."""
+        return replace(engine(self.folder / "real", self.stack, **changes), policy_packs=policy_packs(ROOT))
+
+    def up(self, **changes: Any) -> Deployment:
+        """Deploys, and compares with what the embedded engine makes of the same values."""
+        done, here = self.engine(**changes).up(), embedded(self.folder / "embedded", self.stack, **changes)
+        assert comparable(done.world) == comparable(here.world), "one program, one world"
+        assert (dict(done.outputs), done.secret_outputs) == (dict(here.outputs), here.secret_outputs)
+        assert (short(done.created), short(done.updated)) == (short(here.created), short(here.updated))
+        return done
 
 
-def test_a_stack_lives_from_its_first_preview_to_its_end(tmp_path: Path) -> None:
-    real = engine(tmp_path / "real", "local")
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("stack", STACKS)
+def test_a_stack_lives_from_its_first_preview_to_its_end(tmp_path: Path, stack: str) -> None:
+    """BR-119: what is protected must be let go of before it can end."""
+    life = Life(tmp_path, stack)
 
-    planned = real.preview()
-    assert len(saved_world(real)) == 0, "a preview changes nothing"
-    first = up_like_here(real, tmp_path / "embedded", "local")
+    planned = life.engine().preview()
+    assert planned.violations == ()
+    assert len(saved_world(life.engine())) == 0, "a preview changes nothing"
+    first = life.up()
     assert short(planned.urns("create")) == short(first.created)
     assert (first.updated, first.replaced, first.deleted, first.unchanged) == ((), (), (), ())
+    _analyse(life.engine())
 
-    real.destroy()
-    assert len(saved_world(real)) == 0
-
-
-def test_one_changed_timeout_updates_what_depends_on_it_and_a_repeat_nothing(tmp_path: Path) -> None:
-    """The services refer to a secret that an earlier run made."""
-    first = up_like_here(engine(tmp_path / "real", "dev"), tmp_path / "embedded", "dev")
-    changed: dict[str, Any] = {"worker": {"run_timeout_seconds": 500}}
-    real = engine(tmp_path / "real", "dev", **changed)
-
-    planned = real.preview()
-    done = up_like_here(real, tmp_path / "embedded", "dev", **changed)
-    again = real.up()
-
-    assert short(planned.urns("update")) == short(done.updated) == ["api-service", "execution-service"]
-    assert {step.changed for step in planned.steps if step.operation == "update"} == {("template",)}
-    assert (done.created, done.replaced, done.deleted) == ((), (), ())
+    shorter = life.up(**SHORTER)
+    assert set(short(shorter.updated)) == {"api-service", "execution-service"}
+    again = life.engine(**SHORTER).up()
     assert short(again.unchanged) == short(first.created)
-    assert (again.created, again.updated, again.replaced, again.deleted) == ((), (), (), ())
+
+    gone = _meddle(saved_world(life.engine()))
+    seen = life.engine(**SHORTER).refresh()
+    assert short(seen.urns("update")) == ["execution-push"]
+    assert short(seen.urns("delete")) == short([gone])
+    righted = life.engine(**SHORTER).up()
+    assert (short(righted.created), short(righted.updated)) == (short([gone]), ["execution-push"])
+    assert comparable(righted.world) == comparable(again.world)
+
+    _end(life.engine(**SHORTER), life.engine(**SHORTER, deletion_protection="false"))
 
 
-def test_what_is_changed_behind_the_engines_back_is_seen_by_a_refresh_and_put_right_by_the_next_up(
-    tmp_path: Path,
-) -> None:
-    real = engine(tmp_path, "dev")
-    before = comparable(real.up().world)
-    world = saved_world(real)
+def _analyse(built: PulumiEngine) -> None:
+    """The state alone has the verdict of the preview, and a broken one that of the rules."""
+    state = exported(built)
+    assert analysed(built, state) == []
+    found = analysed(built, broken(state))
+    assert found == judged(broken(state))
+    assert {(one.policy, one.urn.rpartition("::")[2]) for one in found} >= BROKEN_RULES
+
+
+def _meddle(world: World) -> str:
+    """Changes a deadline and takes a grant away behind the engine's back; the URN of the grant."""
     subscription = world.find(SUBSCRIPTION, "holdfast-execution-push")
     assert subscription is not None
     drift = {"ackDeadlineSeconds": 10}
@@ -71,25 +102,17 @@ def test_what_is_changed_behind_the_engines_back_is_seen_by_a_refresh_and_put_ri
     gone = world.of_type(INVOKER)[0]
     world.remove(gone.type, gone.name)
     world.save()
-
-    seen = real.refresh()
-    assert short(seen.urns("update")) == ["execution-push"]
-    assert short(seen.urns("delete")) == short([gone.urn])
-
-    righted = real.up()
-    assert short(righted.created) == short([gone.urn])
-    assert short(righted.updated) == ["execution-push"]
-    assert comparable(righted.world) == before
+    return gone.urn
 
 
-def test_a_protected_stack_refuses_its_end_and_keeps_what_holds_records(tmp_path: Path) -> None:
-    """BR-119."""
-    real = engine(tmp_path / "real", "prod")
-    up_like_here(real, tmp_path / "embedded", "prod")
-
-    with pytest.raises(DeploymentFailed) as caught:
-        real.destroy()
-
-    assert any("deletionProtection is true" in line for line in caught.value.lines), caught.value.lines
-    assert saved_world(real).of_type(DATABASE)
-    assert "holdfast-api" in {one.name for one in saved_world(real).of_type(SERVICE)}
+def _end(real: PulumiEngine, unprotected: PulumiEngine) -> None:
+    if real.config["holdfast:deletion_protection"] == "true":
+        with pytest.raises(DeploymentFailed) as caught:
+            real.destroy()
+        assert any("deletionProtection is true" in line for line in caught.value.lines), caught.value.lines
+        assert saved_world(real).of_type(DATABASE)
+        assert "holdfast-api" in {one.name for one in saved_world(real).of_type(SERVICE)}
+        # The pack would refuse this: what production runs on stays protected.
+        replace(unprotected, policy_packs=()).up()
+    unprotected.destroy()
+    assert len(saved_world(real)) == 0
