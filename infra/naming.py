@@ -27,6 +27,8 @@ BUCKET_MAX: Final = 63
 """Cloud Storage: longest name of a bucket without dots."""
 INSTANCE_MAX: Final = 85
 """Cloud SQL: longest name of an instance, however long its project's id is."""
+REPOSITORY_MAX: Final = 63
+"""Artifact Registry: longest id of a repository."""
 LABEL_MAX: Final = 63
 """Longest value of a label."""
 
@@ -64,6 +66,21 @@ class Names:
     def signing_key(self) -> str:
         """Secret with the key that signs jobs."""
         return _within(f"{self.prefix}-signing-key", RESOURCE_MAX)
+
+    @property
+    def repository(self) -> str:
+        """Repository of images."""
+        return _within(self.prefix, REPOSITORY_MAX)
+
+    @property
+    def repository_address(self) -> str:
+        """In front of an image's name."""
+        return f"{self.region}-docker.pkg.dev/{self.project}/{self.repository}"
+
+    @property
+    def image(self) -> str:
+        """Image of every service, without tag and digest."""
+        return f"{self.repository_address}/runtime"
 
     @property
     def tick(self) -> str:

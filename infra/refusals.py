@@ -13,6 +13,7 @@ from pydantic.fields import FieldInfo
 
 from infra.fields import Explanation, explanation_of
 from infra.misalignment import Change, Misalignment, Setting
+from infra.sections.image_build import PACKAGE
 from infra.settings import BUILT, NAMESPACE, SECTIONS, STACK, StackSettings
 from runtime.contract.settings.faults import Fault
 from runtime.contract.settings.parse import shown
@@ -78,6 +79,43 @@ def same_key_id(key: str, value: str, current: str, passing: str) -> Fault:
         f"with, so that jobs of the previous key would be refused; for example {key}: {passing}"
     )
     return Fault("invalid_stack_value", detail)
+
+
+def no_image(image: str, build: str) -> Fault:
+    """A stack that neither names its image nor builds it."""
+    said = explanation_of(_field((image,)))
+    detail = (
+        f"{image} is not set, but must be, or {build} in its place: the services would have nothing to run; "
+        f"for example {image}: {said.passing}"
+    )
+    return Fault("missing_stack_value", detail)
+
+
+def two_images(image: str, build: str) -> Fault:
+    """A stack that names its image and builds one."""
+    detail = (
+        f"{build} is set, and {image} is too, but only one of them may be: it could not be told which image the "
+        f"services run; remove {image} to build it, or {build} to run the one that {image} names"
+    )
+    return Fault("invalid_stack_value", detail)
+
+
+def no_repository(repository: str, build: str) -> Fault:
+    """A stack that builds its image and has nowhere to push it."""
+    detail = (
+        f"{repository} is not set, but must be where {build} is: the image would have nowhere to go; "
+        f"for example {repository}: {{}}"
+    )
+    return Fault("missing_stack_value", detail)
+
+
+def no_builder(build: str, image: str) -> Fault:
+    """A stack that builds its image, and an environment that cannot."""
+    detail = (
+        f"{build} is set, but {PACKAGE} is not installed, which builds the image: nothing could be deployed; "
+        f"install it with `uv sync --inexact --group image`, or remove {build} and set {image}"
+    )
+    return Fault("image_builder_missing", detail)
 
 
 def not_built(workload: str) -> Fault:

@@ -15,9 +15,11 @@ from infra.fields import Explanation, Flag, explained, fitting, shaped
 from infra.naming import PREFIX_MAX, Names
 from infra.sections.alerts import AlertsPlan
 from infra.sections.api import ApiPlan
+from infra.sections.artifact_repository import ArtifactRepositoryPlan
 from infra.sections.content import ContentPlan
 from infra.sections.dead_letter_sink import DeadLetterSinkPlan
 from infra.sections.executor import ExecutorPlan
+from infra.sections.image_build import ImageBuildPlan
 from infra.sections.public_endpoint import PublicEndpointPlan
 from infra.sections.section import Section
 from infra.sections.usage_database import UsageDatabasePlan
@@ -86,14 +88,15 @@ class StackSettings(Section):
             '"123456789012"',
         )
     )
-    image: Annotated[str, shaped(_IMAGE)] = explained(
+    image: Annotated[str | None, shaped(_IMAGE)] = explained(
         Explanation(
             "must name the image by digest, NAME@sha256:DIGEST",
             "a tag can move, and a deployment would not notice that it has",
             f"europe-west1-docker.pkg.dev/my-project/holdfast/runtime@sha256:{'0' * 64}",
-        )
+        ),
+        None,
     )
-    """Image of every service."""
+    """Image of every service; None: the deployment builds it."""
     signing_key: Annotated[str, fitting(job_keys.is_private_key)] = explained(
         Explanation(job_keys.PRIVATE_RULE, "no job could be signed", job_keys.PASSING, secret=True)
     )
@@ -149,6 +152,10 @@ class StackSettings(Section):
     worker: WorkerPlan = Field(default_factory=WorkerPlan)
     api: ApiPlan = Field(default_factory=ApiPlan)
     dead_letter_sink: DeadLetterSinkPlan = Field(default_factory=DeadLetterSinkPlan)
+    artifact_repository: ArtifactRepositoryPlan | None = None
+    """None: images are in a repository that is none of the stack's."""
+    image_build: ImageBuildPlan | None = None
+    """None: `image` names the image."""
     content: ContentPlan | None = None
     """None: no bucket for users' files."""
     usage_database: UsageDatabasePlan | None = None

@@ -22,6 +22,7 @@ from infra.components.push_worker import PushWorker, PushWorkerArgs
 from infra.components.schedule import Schedule, ScheduleArgs
 from infra.components.signing_key import SigningKey, SigningKeyArgs
 from infra.components.state_store import StateStore, StateStoreArgs
+from infra.images import DeployedImage, deploy_image
 from infra.roles import api_settings, executor_settings, worker_settings
 from infra.settings import StackSettings
 from infra.storage import deploy_storage
@@ -64,9 +65,10 @@ def deploy(settings: StackSettings) -> Mapping[str, pulumi.Input[str]]:
     api_env = api_settings(settings, facts)
     worker_envs = {workload: worker_settings(settings, workload, facts) for workload in settings.workloads}
 
+    image = deploy_image(settings)
     agent = PubsubAgent("pubsub", PubsubAgentArgs(settings=settings))
     store = StateStore("state", StateStoreArgs(settings=settings))
-    paths = {workload: _deploy_path(settings, env, facts, store, agent) for workload, env in worker_envs.items()}
+    paths = {workload: _deploy_path(settings, image, env, facts, store, agent) for workload, env in worker_envs.items()}
     execution = paths[Workload.EXECUTION]
     dead_letters = {workload: path.dead_letter for workload, path in paths.items()}
     letters = DeadLetterPush(
@@ -74,11 +76,11 @@ def deploy(settings: StackSettings) -> Mapping[str, pulumi.Input[str]]:
         DeadLetterPushArgs(settings=settings, facts=facts, agent=agent, dead_letters=dead_letters),
     )
     sink = DeadLetterSink("letters", DeadLetterSinkArgs(settings=settings, agent=agent, dead_letters=dead_letters))
-    executor = _deploy_executor(settings)
+    executor = _deploy_executor(settings, image)
     network = _deploy_network(settings)
-    api = _deploy_api(settings, api_env, store, execution, letters, sink, executor, network)
+    api = _deploy_api(settings, image, api_env, store, execution, letters, sink, executor, network)
     Schedule("tick", ScheduleArgs(settings=settings, api=api))
-    exports: dict[str, pulumi.Input[str]] = {"api_address": api.address, "api_service": api.service.name}
+    exports = {**image.exports, "api_address": api.address, "api_service": api.service.name}
     if executor is not None:
         exports["executor_address"] = executor.address
     exports["dead_letter_bucket"] = sink.bucket.name
@@ -101,16 +103,23 @@ def _deploy_network(settings: StackSettings) -> Network | None:
     return Network("network", NetworkArgs(settings=settings))
 
 
-def _deploy_executor(settings: StackSettings) -> Executor | None:
+def _deploy_executor(settings: StackSettings, image: DeployedImage) -> Executor | None:
     plan = settings.executor
     if plan is None:
         return None
     environment = executor_settings(settings, plan)
-    return Executor("executor", ExecutorArgs(settings=settings, plan=plan, environment=environment))
+    return Executor(
+        "executor", ExecutorArgs(settings=settings, image=image.reference, plan=plan, environment=environment)
+    )
 
 
 def _deploy_path(
-    settings: StackSettings, environment: WorkerSettings, facts: Alignment, store: StateStore, agent: PubsubAgent
+    settings: StackSettings,
+    image: DeployedImage,
+    environment: WorkerSettings,
+    facts: Alignment,
+    store: StateStore,
+    agent: PubsubAgent,
 ) -> _Path:
     workload = environment.workload
     topic = JobTopic(workload, JobTopicArgs(settings=settings, workload=workload))
@@ -119,6 +128,7 @@ def _deploy_path(
         workload,
         PushWorkerArgs(
             settings=settings,
+            image=image.reference,
             environment=environment,
             facts=facts,
             topic=topic,
@@ -132,6 +142,7 @@ def _deploy_path(
 
 def _deploy_api(
     settings: StackSettings,
+    image: DeployedImage,
     environment: ApiSettings,
     store: StateStore,
     execution: _Path,
@@ -144,6 +155,7 @@ def _deploy_api(
         "api",
         ApiArgs(
             settings=settings,
+            image=image.reference,
             environment=environment,
             store=store,
             signing_key=SigningKey("signing", SigningKeyArgs(settings=settings)),

@@ -13,6 +13,7 @@ from infra.alignment import Plans
 from infra.misalignment import misalignments
 from infra.sections.api import ApiPlan
 from infra.sections.executor import ExecutorPlan
+from infra.sections.image_build import is_builder_installed
 from infra.sections.worker import WorkerPlan
 from infra.settings import BUILT, NAMESPACE, SECTIONS, STACK, STRUCTURED, StackSettings
 from runtime.contract.settings import job_keys
@@ -27,6 +28,9 @@ _SIGNING_KEY: Final = f"{NAMESPACE}signing_key"
 _KEY_ID: Final = f"{NAMESPACE}signing_key_id"
 _PREVIOUS_KEY: Final = f"{NAMESPACE}previous_signing_public_key"
 _PREVIOUS_ID: Final = f"{NAMESPACE}previous_signing_key_id"
+_IMAGE: Final = f"{NAMESPACE}image"
+_IMAGE_BUILD: Final = f"{NAMESPACE}image_build"
+_REPOSITORY: Final = f"{NAMESPACE}artifact_repository"
 _PROVIDER_KEYS: Final = frozenset({"gcp:project", "gcp:region"})
 _PUBLIC_KEY: Final = f"{NAMESPACE}signing_public_key"
 
@@ -54,7 +58,7 @@ def load_settings(values: Mapping[str, str], secret_keys: Collection[str], stack
         faults.setdefault((_SIGNING_KEY,), refusals.plain_secret(_SIGNING_KEY))
     if settings is not None and not job_keys.may_belong(settings.signing_public_key, settings.signing_key):
         faults[_PUBLIC_KEY,] = refusals.another_pair(_PUBLIC_KEY)
-    for place, fault in _previous_key(tree).items():
+    for place, fault in {**_previous_key(tree), **_image(tree)}.items():
         faults.setdefault(place, fault)
     misaligned = _misaligned(tree, faults)
     if settings is None or faults or misaligned:
@@ -117,6 +121,20 @@ def _previous_key(tree: Mapping[str, Any]) -> Faults:
     if not missing and tree[_PREVIOUS_ID] == current:
         return {(_PREVIOUS_ID,): refusals.same_key_id(_PREVIOUS_ID, current, _KEY_ID, passing[_PREVIOUS_ID])}
     return {}
+
+
+def _image(tree: Mapping[str, Any]) -> Faults:
+    """The stack names its image or builds it; what it builds needs a builder, and a repository to go to."""
+    if _IMAGE_BUILD not in tree:
+        return {} if _IMAGE in tree else {(_IMAGE,): refusals.no_image(_IMAGE, _IMAGE_BUILD)}
+    if _IMAGE in tree:
+        return {(_IMAGE_BUILD,): refusals.two_images(_IMAGE, _IMAGE_BUILD)}
+    faults: Faults = {}
+    if _REPOSITORY not in tree:
+        faults[_REPOSITORY,] = refusals.no_repository(_REPOSITORY, _IMAGE_BUILD)
+    if not is_builder_installed():
+        faults[_IMAGE_BUILD,] = refusals.no_builder(_IMAGE_BUILD, _IMAGE)
+    return faults
 
 
 def _misaligned(tree: Mapping[str, Any], faults: Faults) -> list[Fault]:

@@ -26,6 +26,7 @@ class ApiArgs:
     """What the API is started with, and what it uses; without an executor, no network either."""
 
     settings: StackSettings
+    image: pulumi.Input[str]
     environment: ApiSettings
     store: StateStore
     signing_key: SigningKey
@@ -121,6 +122,7 @@ class Api(pulumi.ComponentResource):
             f"{self._name}-service",
             ServiceArgs(
                 settings=settings,
+                image=self._args.image,
                 role="api",
                 part="api",
                 name=settings.names.api,

@@ -20,6 +20,7 @@ class ExecutorArgs:
     """What the executor is started with."""
 
     settings: StackSettings
+    image: pulumi.Input[str]
     plan: ExecutorPlan
     environment: ExecutorSettings
 
@@ -51,6 +52,7 @@ class Executor(pulumi.ComponentResource):
             f"{name}-service",
             ServiceArgs(
                 settings=settings,
+                image=args.image,
                 role="executor",
                 part="executor",
                 name=settings.names.executor,

@@ -26,6 +26,7 @@ class PushWorkerArgs:
     """What the worker is started with, and what it stands between."""
 
     settings: StackSettings
+    image: pulumi.Input[str]
     environment: WorkerSettings
     facts: Alignment
     topic: JobTopic
@@ -89,6 +90,7 @@ class PushWorker(pulumi.ComponentResource):
             f"{self._name}-service",
             ServiceArgs(
                 settings=settings,
+                image=self._args.image,
                 role="worker",
                 part=environment.workload,
                 name=settings.names.worker(environment.workload),

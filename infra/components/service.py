@@ -52,6 +52,7 @@ class ServiceArgs:
 
     Attributes:
         settings: the stack's.
+        image: what runs, by digest.
         role: `worker`, `api` or `executor`: what the container runs.
         part: value of the label `part`.
         name: physical name.
@@ -71,6 +72,7 @@ class ServiceArgs:
     """
 
     settings: StackSettings
+    image: pulumi.Input[str]
     role: str
     part: str
     name: str
@@ -119,7 +121,7 @@ def create_service(name: str, args: ServiceArgs, opts: pulumi.ResourceOptions) -
 
 def _container(args: ServiceArgs) -> gcp.cloudrunv2.ServiceTemplateContainerArgs:
     return gcp.cloudrunv2.ServiceTemplateContainerArgs(
-        image=args.settings.image,
+        image=args.image,
         commands=["python"],
         args=["-m", "runtime", args.role],
         envs=_variables(args.environment, args.secrets),

@@ -36,6 +36,7 @@ VALUES: Final[Mapping[str, Mapping[str, Any]]] = {
     "a section that is no mapping": {"worker": "run_timeout_seconds=540"},
     "a tag in place of a digest": {"image": f"{RUNTIME}:latest"},
     "no image": {"image": None},
+    "an image, and a build of it": {"image_build": {}},
     "swapped timeouts": {"worker": {"request_timeout_seconds": 540, "run_timeout_seconds": 600}},
     "no signing key": {SIGNING_KEY: None},
     "a signing key that is none": {SIGNING_KEY: "c2VzYW1l"},

@@ -26,6 +26,7 @@ WHOLE: Mapping[str, Any] = {
     "executor": {},
     "content": {},
     "usage_database": {},
+    "artifact_repository": {},
     "traces_endpoint": "https://telemetry.googleapis.com",
 }
 """Everything that a stack may leave out."""

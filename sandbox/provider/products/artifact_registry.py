@@ -9,7 +9,7 @@ from typing import Any, Final
 from sandbox.provider.behaviour import Behaviour, Inputs, Surroundings
 from sandbox.provider.faults import Failure
 from sandbox.provider.limits import at, lasts, matches, one_of
-from sandbox.world import World
+from sandbox.world import Resource, World
 
 REPOSITORY: Final = "gcp:artifactregistry/repository:Repository"
 
@@ -25,6 +25,7 @@ def _name(inputs: Inputs, _: Surroundings) -> str:
 def _rules(inputs: Inputs) -> Iterator[Failure]:
     yield from matches(inputs, "repositoryId", _ID, _ID_RULE)
     yield from one_of(inputs, "format", _FORMATS)
+    yield from one_of(inputs, "deletionPolicy", ("ABANDON", "DELETE", "PREVENT"))
     yield from one_of(inputs, "vulnerabilityScanningConfig.enablementConfig", ("INHERITED", "DISABLED"))
     if inputs.get("dockerConfig") and inputs["format"] != "DOCKER":
         yield Failure("dockerConfig", f"is for format DOCKER, not {inputs['format']}")
@@ -60,12 +61,24 @@ def _computed(name: str, inputs: Inputs, _: World) -> dict[str, Any]:
     }
 
 
+def _guard(resource: Resource) -> str | None:
+    if resource.inputs["deletionPolicy"] == "PREVENT":
+        return "deletionPolicy is PREVENT; deploy it as DELETE first"
+    return None
+
+
 BEHAVIOURS: Final = {
     REPOSITORY: Behaviour(
         name=_name,
         computed=_computed,
-        defaults=lambda inputs: {"mode": "STANDARD_REPOSITORY", "cleanupPolicyDryRun": False, **inputs},
+        defaults=lambda inputs: {
+            "mode": "STANDARD_REPOSITORY",
+            "cleanupPolicyDryRun": False,
+            "deletionPolicy": "DELETE",
+            **inputs,
+        },
         rules=_rules,
         immutable=frozenset({"repositoryId", "location", "project", "format", "mode", "kmsKeyName"}),
+        guard=_guard,
     ),
 }
