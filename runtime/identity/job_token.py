@@ -23,6 +23,8 @@ from runtime.identity.payload_hash import TOKEN_FIELD, PayloadNotCanonical, disp
 ALGORITHM: Final = "ES256"
 MATCHED: Final = ("run_id", "app_id", "job_id", "callback_url")
 """Claims that are copies of fields of the payload."""
+CLOCKS_APART: Final = timedelta(minutes=5)
+"""How far before its signature a token is valid: a worker whose clock is slow would refuse genuine jobs for good."""
 
 
 class JobRefused(HoldfastError):
@@ -97,7 +99,7 @@ class JobSigner:
             "sub": _text_of({"subject": subject}, "subject"),
             **{name: _text_of(payload, name) for name in MATCHED},
             "iat": issued,
-            "nbf": issued,
+            "nbf": issued - CLOCKS_APART // timedelta(seconds=1),
             "exp": issued + lifetime // timedelta(seconds=1),
             "jti": secrets.token_hex(16),
             "dispatch_hash": dispatch_hash(payload),
@@ -166,9 +168,9 @@ def _job_claims(claims: Mapping[str, object], now: float) -> JobClaims:
     for name, expected in (("iss", names.JOB_ISSUER), ("aud", names.JOB_AUDIENCE), ("typ", names.JOB_TOKEN_TYPE)):
         if claims.get(name) != expected:
             raise JobRefused(f"the claim {name} of the job's token is not {expected!r}")
-    # A token is valid from the moment of its signature. One of the future is a clock that is wrong, perhaps ours, and
-    # would have every genuine job refused for good.
-    issued, _, expires = (_time(claims, name) for name in ("iat", "nbf", "exp"))
+    issued, begins, expires = (_time(claims, name) for name in ("iat", "nbf", "exp"))
+    if begins > now + LEEWAY:
+        raise JobRefused("the job's token is not valid yet; is the clock of this machine slow?")
     if expires < now - LEEWAY:
         raise JobRefused("the job's token has expired; a replay signs a new one", code="job_token_expired")
     return JobClaims(
