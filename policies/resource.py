@@ -23,6 +23,7 @@ DATABASE: Final = "gcp:firestore/database:Database"
 FIELD: Final = "gcp:firestore/field:Field"
 SQL_INSTANCE: Final = "gcp:sql/databaseInstance:DatabaseInstance"
 BUCKET: Final = "gcp:storage/bucket:Bucket"
+IMAGE_BUILD: Final = "docker-build:index:Image"
 NOTIFICATION: Final = "gcp:storage/notification:Notification"
 
 _GRANT: Final = re.compile(r"gcp:\w+/\w*[iI][aA][mM]Member:\w*I(?:AM|am)Member", re.ASCII)

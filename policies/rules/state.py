@@ -220,4 +220,42 @@ def s11(bucket: Resource, _: Context) -> Iterator[str]:
         yield "publicAccessPrevention is not enforced"
 
 
-RULES: Final[tuple[Rule, ...]] = (s01, s02, s03, s04, s05, s06, s07, s08, s09, s10, s11)
+@rule(
+    "S12",
+    "One event of an object is told once",
+    over=lambda facts: facts.of(NOTIFICATION),
+    severity=Severity.MEDIUM,
+    breaks="every event arrives twice, and two workers work on one object",
+    fix="Keep one notification for each bucket, topic, event and prefix",
+)
+def s12(notification: Resource, context: Context) -> Iterator[str]:
+    """Against each notification before it; one that leaves its events or its prefix out is for all of them."""
+    for other in context.facts.of(NOTIFICATION):
+        if other.urn == notification.urn:
+            return
+        if (
+            _same(notification, other, "bucket")
+            and _same(notification, other, "topic")
+            and _overlap(notification, other)
+        ):
+            yield f"it tells the same events to the same topic as {other.name}"
+
+
+def _same(one: Resource, other: Resource, name: str) -> bool:
+    """Whether two resources have the same value, or one that came from the same resource."""
+    values = one.properties.known_text(name), other.properties.known_text(name)
+    if None not in values:
+        return values[0] == values[1]
+    return not set(one.came_from(name)).isdisjoint(other.came_from(name))
+
+
+def _overlap(one: Resource, other: Resource) -> bool:
+    """Whether both tell of one event of one object."""
+    events, others = one.properties.texts("eventTypes"), other.properties.texts("eventTypes")
+    if events and others and set(events).isdisjoint(others):
+        return False
+    prefix, another = one.properties.text("objectNamePrefix") or "", other.properties.text("objectNamePrefix") or ""
+    return prefix.startswith(another) or another.startswith(prefix)
+
+
+RULES: Final[tuple[Rule, ...]] = (s01, s02, s03, s04, s05, s06, s07, s08, s09, s10, s11, s12)

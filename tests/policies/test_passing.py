@@ -12,7 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from policies.verdict import judge
 from tests.deploy import test_rendered
 from tests.support.job_keys import pair
-from tests.support.policy_programs import Change, address, extended, of_registrations, rendered
+from tests.support.policy_mutations import UNKNOWN
+from tests.support.policy_programs import PROJECT, Change, Declared, address, extended, of_registrations, rendered
 from tests.support.stacks import realised
 
 WORKER, API, EXECUTOR = "Service/execution-service", "Service/api-service", "Service/executor-service"
@@ -64,6 +65,11 @@ PASSING: dict[str, list[Change]] = {
     "R11 with nothing in it": [(WORKER, "env.SHOP_TOKEN", "")],
     "R12 with a number": [(API, "env.SHOP_SECRET", {"valueSource": {"secretKeyRef": {"secret": "s", "version": "7"}}})],
     "R15 with true": [(WORKER, "env.GCP_REQUIRE_OTEL", "true")],
+    "S12 with other events of the same objects": [
+        ("Notification/content-notifies-media", "objectNamePrefix", "users/"),
+        ("Notification/content-notifies-media", "eventTypes", ["OBJECT_METADATA_UPDATE"]),
+    ],
+    "S12 with another topic": [("Notification/objects", "bucket", f"{PROJECT}-holdfast-content")],
     "L06 with a policy that has the region": [
         ("Topic/objects", "messageStoragePolicy.allowedPersistenceRegions", ["us-central1", "europe-west1"])
     ],
@@ -72,8 +78,20 @@ PASSING: dict[str, list[Change]] = {
 
 @pytest.mark.parametrize("changes", PASSING.values(), ids=PASSING)
 def test_what_is_right_breaks_no_rule(changes: list[Change]) -> None:
-    """BR-118, BR-126, BR-128, BR-131, BR-134, BR-138"""
+    """BR-83, BR-118, BR-126, BR-128, BR-131, BR-134, BR-138"""
     assert extended().changed(*changes).broken() == set()
+
+
+def test_an_image_that_a_build_will_name_breaks_no_rule() -> None:
+    """A first preview: once the digest is known it is R01's, and a tag in its place is refused."""
+    build = Declared("docker-build:index:Image", "runtime-image", {"push": False})
+    program = rendered().plus(build).with_(WORKER, f"{CONTAINER}.image", UNKNOWN)
+    assert program.broken() == {"R18"}
+
+    worker = program.declared[WORKER]
+    worker.property_dependencies = {**worker.property_dependencies, "template": (build.urn,)}
+    assert program.broken() == set()
+    assert program.with_(WORKER, f"{CONTAINER}.image", "runtime:latest").broken() == {"R01"}
 
 
 def test_the_order_of_resources_does_not_matter() -> None:

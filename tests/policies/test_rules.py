@@ -20,8 +20,8 @@ def test_programs_with_an_executor_and_storage_break_no_rule() -> None:
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=str)
 def test_a_change_breaks_the_rules_that_are_about_it_and_no_other(mutation: Mutation) -> None:
-    """BR-15, BR-31, BR-45, BR-46, BR-50, BR-55, BR-56, BR-62, BR-118, BR-119, BR-121, BR-122, BR-126, BR-128, BR-131,
-    BR-134, BR-135, BR-136, BR-138
+    """BR-15, BR-31, BR-45, BR-46, BR-50, BR-55, BR-56, BR-62, BR-83, BR-118, BR-119, BR-121, BR-122, BR-126, BR-128,
+    BR-131, BR-134, BR-135, BR-136, BR-138
 
     A push that goes out without any one of its grants (BR-55), a binding that takes a role from everyone else (BR-121),
     a domain of one's own in front of an internal service (BR-131).

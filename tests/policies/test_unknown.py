@@ -26,7 +26,7 @@ WORKER, API, PUSH = "Service/execution-service", "Service/api-service", "Subscri
         ({"T01", "T02", "T06", "T09", "T12", "T15"}, (WORKER, "template.timeout", UNKNOWN_STRING_VALUE)),
         ({"T05", "T06", "T10", "T12", "D10"}, (PUSH, "ackDeadlineSeconds", UNKNOWN_NUMBER_VALUE)),
         ({"T08", "T10", "T15"}, (PUSH, "messageRetentionDuration", UNKNOWN_STRING_VALUE)),
-        ({"R01"}, (WORKER, "template.containers.0.image", UNKNOWN_STRING_VALUE)),
+        ({"R18"}, (WORKER, "template.containers.0.image", UNKNOWN_STRING_VALUE)),
         ({"R11"}, (WORKER, "env.SHOP_TOKEN", UNKNOWN_STRING_VALUE)),
         ({"X01"}, (API, "ingress", UNKNOWN_STRING_VALUE)),
     ],

@@ -26,6 +26,8 @@ PUSH, LETTERS, JOB = "Subscription/execution-push", "Subscription/execution-dead
 RECORDING = "Subscription/execution-dead-letters-push"
 CONTAINER = "template.containers.0"
 ENDPOINT = f"{address('holdfast-execution')}"
+UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
+"""A text that is not known yet, as the engine hands it over."""
 SIGNED = "https://storage.googleapis.com/b/o?X-Goog-Signature=00"
 
 ONE_CHANGE: list[tuple[str, Change]] = [
@@ -107,6 +109,7 @@ ONE_CHANGE: list[tuple[str, Change]] = [
     ("R16", (WORKER, "description", "Calling __str__ on an Output[T] is not supported.")),
     ("R17", (WORKER, f"{CONTAINER}.ports.name", "h2c")),
     ("R17", (API, f"{CONTAINER}.ports.name", "h2c")),
+    ("R18", (WORKER, f"{CONTAINER}.image", UNKNOWN)),
     ("S01", (WORKER, "deletionProtection", None)),
     ("S01", ("Database/state-database", "deleteProtectionState", None)),
     ("S03", ("Field/state-ttl-pubsub-claims", "ttlConfig", None)),
@@ -119,6 +122,7 @@ ONE_CHANGE: list[tuple[str, Change]] = [
     ("S10", ("DatabaseInstance/usage", "settings.ipConfiguration.ipv4Enabled", True)),
     ("S10", ("DatabaseInstance/usage", "settings.ipConfiguration", None)),
     ("S07", ("Notification/objects", "objectNamePrefix", "")),
+    ("S12", ("Notification/content-notifies-media", "objectNamePrefix", "users/1/")),
     ("S11", ("Bucket/content", "uniformBucketLevelAccess", None)),
     ("S11", ("Bucket/content", "publicAccessPrevention", "inherited")),
     ("L01", ("Topic/objects", "labels.part", 1.0)),
