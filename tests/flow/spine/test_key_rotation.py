@@ -79,4 +79,5 @@ async def test_a_run_outlives_the_change_of_the_key_that_signed_it_where_that_ke
     async with local_stack(tmp_path, keys(THIRD_ID)) as running:
         letter = await letter_of(running)
         assert (letter["run_id"], letter["reason"]) == ("left-behind", "execution_token_rejected"), running.logs.text()
-        assert (await running.run("left-behind"))["attempt"] == 0, "nothing of it was run"
+        record = await running.run("left-behind")
+        assert (record["state"], record["attempt"]) == ("dispatching", 0), "nothing of it was run, and nobody vouches"
