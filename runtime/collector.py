@@ -8,6 +8,9 @@ from typing import Final
 COLLECT_EVERY: Final = 20_000
 """Containers made and not yet freed at which the collector looks at the youngest; Python's own number, 700, is reached
 by every handful of requests, and was a seventh of a stream's time."""
+COLLECT_OLDER_EVERY: Final = 2
+"""Looks at one generation until the next older one is looked at too; Python's 10 would leave cycles of two million
+containers lying. With the start's own containers out of sight, there is little in the oldest to look at."""
 
 
 def spare_the_collector() -> None:
@@ -15,4 +18,4 @@ def spare_the_collector() -> None:
     Only what is left in a cycle waits for the collector at all.
     """
     gc.freeze()
-    gc.set_threshold(COLLECT_EVERY, *gc.get_threshold()[1:])
+    gc.set_threshold(COLLECT_EVERY, COLLECT_OLDER_EVERY, COLLECT_OLDER_EVERY)
