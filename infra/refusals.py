@@ -76,7 +76,8 @@ def same_key_id(key: str, value: str, current: str, passing: str) -> Fault:
     """Two keys under one id."""
     detail = (
         f"{key} is {shown(value)}, but must differ from {current}: a token says by the id which key it is checked "
-        f"with, so that jobs of the previous key would be refused; for example {key}: {passing}"
+        f"with, so that jobs of one of the two would be refused; leave the older key its id, and give the newer one "
+        f"another, for example {passing}"
     )
     return Fault("invalid_stack_value", detail)
 

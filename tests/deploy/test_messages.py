@@ -41,6 +41,11 @@ VALUES: Final[Mapping[str, Mapping[str, Any]]] = {
     "no signing key": {SIGNING_KEY: None},
     "a signing key that is none": {SIGNING_KEY: "c2VzYW1l"},
     "another public key": {"signing_public_key": pair("other").public},
+    "a previous key without its id": {"previous_signing_public_key": pair("other").public},
+    "one id for two keys": {
+        "previous_signing_public_key": pair("other").public,
+        "previous_signing_key_id": "backend-es256-v1",
+    },
     "the project's id as its number": {"project_number": "my-project-dev"},
     "a zone as region": {"gcp:region": "europe-west1-b"},
     "a project's title as its id": {"gcp:project": "My Project"},

@@ -61,7 +61,7 @@ def render_verifying_keys(pub: str, kid: str, previous: PreviousKey | None) -> d
 
 def another_key_id(kid: str) -> str:
     """An id that is not this one, for examples."""
-    return "backend-es256-v0" if kid == DEFAULT_KEY_ID else DEFAULT_KEY_ID
+    return "backend-es256-v2" if kid == DEFAULT_KEY_ID else DEFAULT_KEY_ID
 
 
 def _read_public_key(env: EnvironmentReader, name: str) -> str:
