@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import yaml
 
 from runtime.contract.errors import HoldfastError
+
+_BUILD: Final = "holdfast:image_build"
 
 
 class StackFileUnusable(HoldfastError):
@@ -22,7 +24,7 @@ def read_stack_file(path: Path) -> dict[str, str]:
     """Full key -> value; structures as JSON text. Secrets are not in it: they are given beside the file.
 
     Raises:
-        StackFileUnusable
+        StackFileUnusable: or it is of a stack that nothing here can deploy.
     """
     try:
         body = yaml.safe_load(path.read_text())
@@ -36,6 +38,10 @@ def read_stack_file(path: Path) -> dict[str, str]:
     values = body.get("config") if isinstance(body, Mapping) else None
     if not isinstance(values, Mapping):
         raise StackFileUnusable(f"{path}: has no `config:`, under which the stack's values belong")
+    if _BUILD in values:
+        raise StackFileUnusable(
+            f"{path}: {_BUILD} needs a builder, which nothing has offline; name an image instead, holdfast:image"
+        )
     return {str(key): config_text(value) for key, value in values.items()}
 
 
