@@ -17,6 +17,7 @@ from sandbox.engine.cli.binary import find_pulumi
 from sandbox.engine.deployment import Deployment, DeploymentFailed
 from sandbox.engine.engine_events import EngineEvents, Step
 from sandbox.engine.engine_state import EngineState
+from sandbox.engine.program_server import program_server
 from sandbox.engine.pulumi_home import PulumiHome
 from sandbox.engine.sdk_lock import ONE_AT_A_TIME
 from sandbox.engine.violation import Violation
@@ -150,7 +151,7 @@ class PulumiEngine:
         """The stack with its values set; the engine's refusal as lines."""
         binary = self.binary or find_pulumi()
         events = EngineEvents()
-        with ONE_AT_A_TIME, self.home.held():
+        with ONE_AT_A_TIME, self.home.held(), program_server():
             self.home.prepare(self.project, self._empty_world())
             try:
                 yield self._selected(binary), events

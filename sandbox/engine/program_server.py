@@ -1,0 +1,70 @@
+"""Runs an inline program for the engine; the SDK's own server leaves its event loop open when the engine gives up."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import traceback
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import grpc
+from pulumi import log
+from pulumi.automation import _stack
+from pulumi.automation._server import LanguageServer
+from pulumi.errors import RunError
+from pulumi.runtime import reset_options, run_in_stack, set_all_config
+from pulumi.runtime.proto import language_pb2
+
+
+class ProgramServer(LanguageServer):
+    """The SDK's server, but what an engine that is gone left waiting ends with the run, and nobody is told of it."""
+
+    def Run(self, request: Any, _: grpc.ServicerContext | None) -> language_pb2.RunResponse:  # noqa: N802 - the protocol's name
+        """Runs the program once."""
+        return contextvars.copy_context().run(self._run, request)
+
+    def _run(self, request: Any) -> language_pb2.RunResponse:
+        reset_options(
+            project=request.project,
+            monitor_address=request.monitor_address,
+            engine_address=request.args[0],
+            stack=request.stack,
+            parallel=request.parallel,
+            preview=request.dryRun,
+            organization=request.organization or "organization",
+        )
+        set_all_config(dict(request.config), list(request.configSecretKeys))
+        try:
+            with asyncio.Runner() as runner:
+                loop = runner.get_loop()
+                # Each call to the engine waits in a thread.
+                loop.set_default_executor(ThreadPoolExecutor(max_workers=4 * max(request.parallel, 1)))
+                loop.set_exception_handler(lambda _, __: None)
+                runner.run(run_in_stack(self.program))
+        except grpc.RpcError as error:
+            return _refused(f"the engine does not answer: {error}")
+        except RunError as error:
+            return _refused(str(error))
+        except Exception:  # noqa: BLE001 - the program may raise anything, and the engine shows what
+            return _refused(traceback.format_exc())
+        return language_pb2.RunResponse()
+
+
+def _refused(message: str) -> language_pb2.RunResponse:
+    with suppress(grpc.RpcError):
+        log.error(message)
+    return language_pb2.RunResponse(error=message)
+
+
+@contextmanager
+def program_server() -> Iterator[None]:
+    """Lets the automation API run inline programs in this server meanwhile; one caller at a time in a process."""
+    theirs = _stack.LanguageServer  # type: ignore[attr-defined]  # as below: the SDK has no other way to choose it
+    _stack.LanguageServer = ProgramServer  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        _stack.LanguageServer = theirs  # type: ignore[attr-defined]
