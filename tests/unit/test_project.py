@@ -41,6 +41,12 @@ def test_an_image_installs_nothing_of_pulumi_the_sandbox_or_the_tests() -> None:
     assert installed & unwanted == set(), "the runtime's dependencies pull in what only planning or testing needs"
 
 
+def test_the_wheel_has_every_package_that_its_command_loads() -> None:
+    build = _pyproject()["tool"]["hatch"]["build"]  # type: ignore[call-overload]  # deeper than the rest
+    packages = {path.parent.name for path in ROOT.glob("*/__init__.py")}
+    assert set(build["targets"]["wheel"]["packages"]) == packages - {"jobs"}, "jobs are samples"
+
+
 def test_every_dependency_has_its_reason_in_the_guide() -> None:
     project = _pyproject()
     groups = [row for rows in project["dependency-groups"].values() for row in rows]
