@@ -1,0 +1,43 @@
+"""A stack that builds its image, on the real engine: what is not known in its first preview, and is in the deployment.
+
+The builder's provider is a stand-in, because there is no Docker here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sandbox.engine.pulumi_cli import policy_packs
+from sandbox.engine.pulumi_home import PulumiHome
+from sandbox.world import SERVICE
+from tests.support.docker_build import DIGEST, installed, served
+from tests.support.real_engine import ROOT, engine, saved_world, short
+
+ATTACHED = "PULUMI_DEBUG_PROVIDERS"
+
+
+def test_a_first_preview_of_a_build_passes_and_the_deployment_names_the_digest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offline = PulumiHome.environment
+    built = replace(engine(tmp_path, "local", image_build={}, artifact_repository={}), policy_packs=policy_packs(ROOT))
+    built = replace(built, config={key: value for key, value in built.config.items() if key != "holdfast:image"})
+    with installed(), served() as provider:
+        monkeypatch.setattr(PulumiHome, "environment", lambda home: {**offline(home), ATTACHED: provider})
+
+        plan = built.preview()
+        assert plan.violations == ()
+        assert {"api-service", "execution-service", "executor-service"} <= set(short(plan.urns("create")))
+        assert len(saved_world(built)) == 0
+
+        deployed = built.up()
+
+    assert deployed.warnings == ()
+    reference = f"europe-west1-docker.pkg.dev/holdfast-local/holdfast/runtime@{DIGEST}"
+    assert deployed.outputs["image"] == reference
+    services = saved_world(built).of_type(SERVICE)
+    assert {one.inputs["template"]["containers"][0]["image"] for one in services} == {reference}
+    assert len(services) == 3
