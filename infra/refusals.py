@@ -72,6 +72,15 @@ def half_a_key(missing: str, given: str, passing: str) -> Fault:
     return Fault("missing_stack_value", detail)
 
 
+def same_key(key: str, current: str) -> Fault:
+    """The current key as its own predecessor, as when the commands of a rotation are run twice."""
+    detail = (
+        f"{key} is the key of {current}, but must be another one: jobs of the previous key would be refused; set the "
+        f"key that {current} was before the change, which the history of the stack file has, or leave out both"
+    )
+    return Fault("invalid_stack_value", detail)
+
+
 def same_key_id(key: str, value: str, current: str, passing: str) -> Fault:
     """Two keys under one id."""
     detail = (

@@ -111,13 +111,15 @@ def _not_built(workloads: object) -> Faults:
 
 
 def _previous_key(tree: Mapping[str, Any]) -> Faults:
-    """The second key has both its values or neither, and an id of its own."""
+    """The second key has both its values or neither, is another one, and has an id of its own."""
     current = tree.get(_KEY_ID, DEFAULT_KEY_ID)
     passing = {_PREVIOUS_KEY: job_keys.PASSING, _PREVIOUS_ID: another_key_id(current)}
     missing = passing.keys() - tree.keys()
     if len(missing) == 1:
         (name,), (given,) = missing, passing.keys() & tree.keys()
         return {(name,): refusals.half_a_key(name, given, passing[name])}
+    if not missing and tree[_PREVIOUS_KEY] == tree.get(_PUBLIC_KEY):
+        return {(_PREVIOUS_KEY,): refusals.same_key(_PREVIOUS_KEY, _PUBLIC_KEY)}
     if not missing and tree[_PREVIOUS_ID] == current:
         return {(_PREVIOUS_ID,): refusals.same_key_id(_PREVIOUS_ID, current, _KEY_ID, passing[_PREVIOUS_ID])}
     return {}

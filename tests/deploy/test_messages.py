@@ -42,6 +42,7 @@ VALUES: Final[Mapping[str, Mapping[str, Any]]] = {
     "a signing key that is none": {SIGNING_KEY: "c2VzYW1l"},
     "another public key": {"signing_public_key": pair("other").public},
     "a previous key without its id": {"previous_signing_public_key": pair("other").public},
+    "a rotation's commands twice": {"previous_signing_public_key": pair().public, "previous_signing_key_id": "k0"},
     "one id for two keys": {
         "previous_signing_public_key": pair("other").public,
         "previous_signing_key_id": "backend-es256-v1",
