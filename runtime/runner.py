@@ -9,6 +9,8 @@ from typing import Any, Final
 import structlog
 from aiohttp import hdrs, web
 
+from runtime.observability.metrics import METRICS, Metrics
+
 MALFORMED: Final = "malformed_request"
 """Answer, with 400, to bytes that are no HTTP."""
 UNHANDLED: Final = "unhandled_error"
@@ -30,12 +32,14 @@ class Runner(web.AppRunner):
 
     async def _make_server(self) -> web.Server:
         made = await super()._make_server()
-        return _Server(
+        server = _Server(
             self._without_idle_expectation(made.request_handler),
             request_factory=made.request_factory,
             handler_cancellation=made.handler_cancellation,
             **made._kwargs,  # noqa: SLF001 - there is no other way to give an application's server its own connections
         )
+        server.metrics = self.app.get(METRICS)
+        return server
 
     def _without_idle_expectation(self, handle: Handle) -> Handle:
         """Hides `Expect` where no body is to be asked for: there the framework would send 100, or 417."""
@@ -57,6 +61,8 @@ class Runner(web.AppRunner):
 
 
 class _Server(web.Server):
+    metrics: Metrics | None = None
+
     def __call__(self) -> web.RequestHandler:
         return _Connection(self, loop=self._loop, **self._kwargs)
 
@@ -77,6 +83,8 @@ class _Connection(web.RequestHandler):
             raise ConnectionError("an answer has begun, no other can be given")
         if status < HTTPStatus.INTERNAL_SERVER_ERROR:
             log.info("request_malformed", kind=type(exc).__name__)
+            if isinstance(self._manager, _Server) and self._manager.metrics is not None:
+                self._manager.metrics.malformed(status)
             response = web.Response(status=status, text=MALFORMED)
         else:
             log.error("unhandled_error", exc_info=exc)

@@ -43,7 +43,7 @@ from runtime.api.watch import RunWatch, waking_on_drain
 from runtime.contract.limits import API_BODY_BYTES, SETTLE_BUDGET
 from runtime.contract.names import TICK_PATH
 from runtime.contract.settings.api import ApiSettings
-from runtime.observability.metrics import count_requests
+from runtime.observability.metrics import METRICS, count_requests
 from runtime.observability.request_span import trace_requests
 from runtime.server import add_health_routes
 
@@ -73,6 +73,7 @@ def create_app(deps: ApiDeps) -> web.Application:
     )
     sweeper = Sweeper(deps.documents, runs, dispatcher, deps.clock, deps.metrics, draining=deps.lifecycle.draining)
     app[DEPS] = deps
+    app[METRICS] = deps.metrics
     app[WATCH] = watch
     app.cleanup_ctx.append(_wakes_waits)
     app.on_cleanup.append(_close)

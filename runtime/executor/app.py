@@ -16,7 +16,7 @@ from runtime.executor.deps import ExecutorDeps
 from runtime.executor.routes import ExecuteRoutes
 from runtime.executor.runs import Runs
 from runtime.http.problem import Handler, Problem, problem_of_http
-from runtime.observability.metrics import count_requests
+from runtime.observability.metrics import METRICS, count_requests
 from runtime.observability.request_span import trace_requests
 from runtime.server import add_health_routes
 
@@ -36,6 +36,7 @@ def create_app(deps: ExecutorDeps) -> web.Application:
         client_max_size=JOB_BODY_BYTES,
     )
     app[DEPS] = deps
+    app[METRICS] = deps.metrics
     app[RUNS] = Runs(deps)
     ExecuteRoutes(deps, app[RUNS]).add_to(app)
     add_health_routes(app, deps.lifecycle, deps.metrics, "executor")

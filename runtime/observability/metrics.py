@@ -10,6 +10,8 @@ from aiohttp.typedefs import Middleware
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"})
+_UNMATCHED: Final = "unmatched"
+_OTHER: Final = "other"
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -59,9 +61,17 @@ class Metrics:
             counter = self._delivered[outcome] = self.deliveries.labels(outcome)
         counter.inc()
 
+    def malformed(self, status: int) -> None:
+        """Counts what was answered without being a request: it has neither a route nor a method to trust."""
+        self.requests.labels(_UNMATCHED, _OTHER, str(status)).inc()
+
     def text(self) -> bytes:
         """The registry in Prometheus text form."""
         return generate_latest(self.registry)
+
+
+METRICS: Final = web.AppKey("metrics", Metrics)
+"""Where an application has what its server counts beside its handlers."""
 
 
 def count_requests(metrics: Metrics) -> Middleware:
@@ -97,8 +107,8 @@ def count_requests(metrics: Metrics) -> Middleware:
 def matched_route(request: web.Request) -> str:
     """The pattern that a request matched, or `unmatched`: a closed word, however the path is spelled."""
     resource = request.match_info.route.resource
-    return resource.canonical if resource is not None else "unmatched"
+    return resource.canonical if resource is not None else _UNMATCHED
 
 
 def _method(method: str) -> str:
-    return method if method in _METHODS else "other"
+    return method if method in _METHODS else _OTHER

@@ -11,7 +11,7 @@ import structlog
 from aiohttp import StreamReader, hdrs, web
 
 from runtime.contract.outcomes import outcome
-from runtime.observability.metrics import Handler, count_requests
+from runtime.observability.metrics import METRICS, Handler, count_requests
 from runtime.observability.request_span import trace_requests
 from runtime.ports.documents import Key, StoreUnavailable
 from runtime.server import add_health_routes
@@ -37,6 +37,7 @@ def create_app(deps: WorkerDeps) -> web.Application:
     owner = f"{deps.revision}/{uuid.uuid4()}"
     tools = ClaimTools(deps.documents, deps.settings, deps.clock, deps.metrics, deps.lifecycle.track)
     app[DEPS] = deps
+    app[METRICS] = deps.metrics
     app[CLAIMS] = Claims(tools, owner=owner, draining=deps.lifecycle.draining)
     app.router.add_route(hdrs.METH_POST, "/", push, expect_handler=_expect_nothing_yet)
     add_health_routes(app, deps.lifecycle, deps.metrics, f"worker-{deps.settings.workload}")

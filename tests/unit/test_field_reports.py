@@ -1,4 +1,4 @@
-"""Every field report about deliveries and claims has a test that names it.
+"""Every field report about deliveries, claims, the executor and deployments has a test that names it.
 
 What a report says is in the test that names it; whether a test covers its report, and the neighbours of its input, only
 a reader can tell.
@@ -23,7 +23,11 @@ CLAIMS: Final = (
     "BR-33 BR-34 BR-36 BR-38 BR-39 BR-40 BR-42 BR-43 BR-45 BR-46 BR-49 BR-50 BR-52 BR-53 BR-54 BR-55 BR-56 BR-59 BR-60 "
     "BR-62"
 )
-REPORTS: Final = (*DELIVERY.split(), *CLAIMS.split())
+EXECUTOR: Final = (
+    "BR-63 BR-64 BR-65 BR-67 BR-69 BR-71 BR-72 BR-74 BR-107 BR-108 BR-110 BR-111 BR-112 BR-114 BR-115 BR-117"
+)
+DEPLOYMENT: Final = "BR-118 BR-119 BR-121 BR-122 BR-125 BR-126 BR-128 BR-129 BR-131 BR-133 BR-134 BR-135 BR-136 BR-138"
+REPORTS: Final = (*DELIVERY.split(), *CLAIMS.split(), *EXECUTOR.split(), *DEPLOYMENT.split())
 
 
 def _named() -> set[str]:
@@ -41,8 +45,8 @@ def named() -> set[str]:
     return _named()
 
 
-def test_there_are_forty_two_reports() -> None:
-    assert len(set(REPORTS)) == 42
+def test_there_are_seventy_two_reports() -> None:
+    assert len(set(REPORTS)) == 72
 
 
 @pytest.mark.parametrize("report", REPORTS)

@@ -272,3 +272,26 @@ async def test_an_answer_holds_no_secret(served: ServedExecutor) -> None:
     for change in ({"payload": 1}, {"executor_jwt": job["executor_jwt"][:-3]}):
         _, _, problem = await served.call("/execute", {**job, **change})
         assert job["executor_jwt"][:40] not in json.dumps(problem)
+
+
+async def test_a_stream_is_counted_once_whether_it_is_read_to_its_end_or_left(served: ServedExecutor) -> None:
+    """BR-117: with the status that was sent, and no duration, which would be that of the run."""
+    left = asyncio.Event()
+
+    async def waits(_context: RunContext) -> RunResult:
+        await left.wait()
+        return RunResult(ProgressStatus.COMPLETED)
+
+    served.engine("waits", waits)
+    await served.events("/execute/sse", served.job("whole"))
+    async with served.open("/execute/stream", served.job("left", "waits")) as response:
+        await response.content.readline()
+        response.close()
+    assert (await served.call("/execute", served.job("crashed", "nowhere")))[0] == 200
+    left.set()
+    await served.idle()
+
+    for route in ROUTES:
+        assert served.count("http_requests_total", route=route, method="POST", status="200") == 1
+    names = {family.name for family in served.metrics.registry.collect()}
+    assert [name for name in names if "duration" in name or "latency" in name] == []
