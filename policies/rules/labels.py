@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from ..properties import UNKNOWN
-from ..resource import ACCOUNT, BUCKET, SCHEDULER_JOB, SECRET, SERVICE, SUBSCRIPTION, TOPIC, Resource
+from ..resource import (
+    ACCOUNT,
+    BUCKET,
+    DATABASE,
+    SCHEDULER_JOB,
+    SECRET,
+    SERVICE,
+    SQL_INSTANCE,
+    SUBSCRIPTION,
+    TOPIC,
+    Resource,
+)
 from ..rule import Context, Level, Option, Rule, Scope, Severity, rule
 from ..service import Service
 
@@ -19,6 +30,17 @@ _VALUE: Final = re.compile(r"[a-z0-9_-]{0,63}", re.ASCII)
 _SERVICE_NAME: Final = re.compile(r"[a-z](?:[a-z0-9-]{0,47}[a-z0-9])?", re.ASCII)
 _ACCOUNT_ID: Final = re.compile(r"[a-z][a-z0-9-]{4,28}[a-z0-9]", re.ASCII)
 _PUBSUB_NAME: Final = re.compile(r"(?!goog)[A-Za-z][A-Za-z0-9\-_.~+%]{2,254}", re.ASCII)
+
+_CONTINENTS: Final[Mapping[str, tuple[str, ...]]] = {
+    "eu": ("europe-",),
+    "eur": ("europe-",),
+    "us": ("us-",),
+    "nam": ("us-", "northamerica-"),
+    "asia": ("asia-",),
+}
+"""Beginning of a wider location's name -> that of the regions in it. The number behind it says which of them; that is
+not looked at."""
+_WIDER: Final = re.compile(rf"({'|'.join(_CONTINENTS)})\d*", re.ASCII)
 
 
 @rule(
@@ -113,11 +135,12 @@ def l05(service: Service, _: Context) -> Iterator[str]:
 @rule(
     "L06",
     "A program is in one region",
-    over=lambda facts: [*facts.of(SERVICE, SCHEDULER_JOB), *facts.of(TOPIC)],
+    over=lambda facts: facts.of(SERVICE, SCHEDULER_JOB, TOPIC, BUCKET, DATABASE, SQL_INSTANCE),
     level=Level.ADVISORY,
     severity=Severity.MEDIUM,
-    breaks="events do not arrive, or every message crosses a border and is paid for",
-    fix="Use one region for services, jobs and the topics' message storage policy",
+    breaks="events do not arrive, or every message and record crosses a border and is paid for",
+    fix="Use one region for services, jobs, buckets, databases and the topics' message storage policy, or a wider "
+    "location around it",
 )
 def l06(resource: Resource, context: Context) -> Iterator[str]:
     """The region of the first service is that of all."""
@@ -125,9 +148,16 @@ def l06(resource: Resource, context: Context) -> Iterator[str]:
     if not regions:
         return
     allowed = resource.properties.known("messageStoragePolicy", "allowedPersistenceRegions")
-    own = resource.properties.known_text("location") or resource.properties.known_text("region")
-    if (own is not None and own != regions[0]) or (isinstance(allowed, list) and regions[0] not in allowed):
+    places = (resource.properties.known_text(name) for name in ("location", "locationId", "region"))
+    own = next((place for place in places if place is not None), None)
+    if (own is not None and not _holds(own, regions[0])) or (isinstance(allowed, list) and regions[0] not in allowed):
         yield f"it is not in {regions[0]}, where the first service is"
+
+
+def _holds(location: str, region: str) -> bool:
+    """Whether a location is a region, or one of the wider ones around it, like EU, eur3 or nam5."""
+    wider = _WIDER.fullmatch(location.lower())
+    return region.startswith(_CONTINENTS[wider[1]]) if wider else location.lower() == region
 
 
 RULES: Final[tuple[Rule, ...]] = (l01, l02, l03, l04, l05, l06)

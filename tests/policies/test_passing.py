@@ -70,6 +70,10 @@ PASSING: dict[str, list[Change]] = {
         ("Notification/content-notifies-media", "eventTypes", ["OBJECT_METADATA_UPDATE"]),
     ],
     "S12 with another topic": [("Notification/objects", "bucket", f"{PROJECT}-holdfast-content")],
+    "L06 with places around the region": [
+        ("Bucket/content", "location", "EU"),
+        ("Database/state-database", "locationId", "eur3"),
+    ],
     "L06 with a policy that has the region": [
         ("Topic/objects", "messageStoragePolicy.allowedPersistenceRegions", ["us-central1", "europe-west1"])
     ],

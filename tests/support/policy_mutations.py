@@ -131,6 +131,10 @@ ONE_CHANGE: list[tuple[str, Change]] = [
     ("L03", ("Subscription/sink", "name", None)),
     ("L05", (EXECUTOR, "location", None)),
     ("L06", (JOB, "region", "us-central1")),
+    ("L06", ("Bucket/content", "location", "US")),
+    ("L06", ("Bucket/content", "location", "EUROPE-WEST4")),
+    ("L06", ("Database/state-database", "locationId", "nam5")),
+    ("L06", ("DatabaseInstance/usage", "region", "us-central1")),
     ("L06", ("Topic/objects", "messageStoragePolicy.allowedPersistenceRegions", ["us-central1"])),
 ]  # fmt: skip
 """Rule, and the change that breaks it alone."""
