@@ -5,20 +5,28 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import json
+import os
+import re
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Console
 
 from cli import tables
+from cli.avro import read_records
 from cli.client import Client
 from cli.endpoint import find_endpoint
 from cli.failure import CommandFailed, ExitCode
+from runtime.contract.errors import HoldfastError
 from runtime.contract.settings.words import Workload
 from runtime.contract.states import FailureClass
 
 PAGE = 200
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MESSAGE_ID: Final = re.compile(r"[0-9]{1,40}", re.ASCII)
 
 app = typer.Typer(no_args_is_help=True, help="Look at what the queues gave up, and replay it.")
 out = Console()
@@ -59,6 +67,25 @@ def show(
     out.print(tables.run(letter))
     if payload is not None:
         _write(payload, kept)
+
+
+@app.command()
+def read(
+    files: list[Path],
+    payload: Annotated[Path | None, typer.Option(help="Also write each message's bytes into this folder.")] = None,
+) -> None:
+    """The messages in files of the dead-letter bucket, a line of JSON for each; needs no API."""
+    for file in files:
+        try:
+            for message in read_records(file.read_bytes()):
+                data = message.pop("data", b"")
+                if isinstance(published := message.get("publish_time"), int):
+                    message["publish_time"] = (_EPOCH + timedelta(microseconds=published)).isoformat()
+                out.print(json.dumps({**message, "bytes": len(data)}), markup=False, highlight=False, soft_wrap=True)
+                if payload is not None:
+                    _keep(payload, str(message.get("message_id", "")), data)
+        except (OSError, OverflowError, HoldfastError) as error:
+            raise CommandFailed(f"{file}: {error}", ExitCode.USAGE) from error
 
 
 @app.command()
@@ -116,6 +143,15 @@ async def _waiting(client: Client, filters: dict[str, str]) -> list[dict[str, An
 def _filters(source: Workload | None, failure_class: FailureClass | None) -> dict[str, str]:
     given = {"source": source, "failure_class": failure_class}
     return {name: word.value for name, word in given.items() if word is not None}
+
+
+def _keep(folder: Path, message_id: str, data: bytes) -> None:
+    """A message holds the token of its job, so its file is for its owner only."""
+    if not _MESSAGE_ID.fullmatch(message_id):
+        raise CommandFailed("it has a message without an id, which no file can be named after", ExitCode.USAGE)
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with os.fdopen(os.open(folder / message_id, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as stream:
+        stream.write(data)
 
 
 def _write(path: Path, payload: dict[str, Any] | None) -> None:

@@ -8,10 +8,14 @@ from __future__ import annotations
 import asyncio
 import base64
 import copy
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from typer.testing import CliRunner
+
+from cli.main import app
 from sandbox.cloud_run.faults import Action, Fault, Point
 from sandbox.engine.registration import Registration
 from sandbox.pubsub.message import Draft
@@ -125,6 +129,8 @@ async def test_a_message_that_is_no_job_has_a_letter_with_its_bytes(tmp_path: Pa
     # The sink's file is closed after minutes, or when the broker ends.
     (file,) = await asyncio.to_thread(lambda: list(tmp_path.rglob("*.avro")))
     assert file.is_relative_to(tmp_path / "storage" / "holdfast-local-holdfast-dead-letters" / "execution")
+    shown = await asyncio.to_thread(CliRunner().invoke, app, ["dead-letters", "read", str(file)])
+    assert json.loads(shown.output)["bytes"] == len(UNREADABLE)
     _, (record,) = read_avro(file.read_bytes())
     assert record["data"] == UNREADABLE
     assert record["attributes"]["CloudPubSubDeadLetterSourceSubscription"] == "holdfast-execution-push"
