@@ -153,6 +153,7 @@ def test_a_storage_subscription_needs_its_bucket(tmp_path: Path) -> None:
     [
         ("repositoryId", "Holdfast", "repositoryId: 'Holdfast' is refused"),
         ("format", "OCI", "format: 'OCI' is refused"),
+        ("deletionPolicy", "KEEP", "deletionPolicy: 'KEEP' is refused"),
         ("vulnerabilityScanningConfig", {"enablementConfig": "ON"}, "enablementConfig: 'ON' is refused"),
         ("cleanupPolicies", [KEEP, KEEP], "cleanupPolicies: has two policies of one id"),
         ("cleanupPolicies", [{"id": "d", "action": "DELETE"}], "exactly one of condition and mostRecentVersions"),
@@ -172,3 +173,9 @@ def test_a_repository_that_artifact_registry_refuses(path: str, value: Any, fail
 def test_a_repository_says_where_images_are_pushed(tmp_path: Path) -> None:
     made = create(new_world(tmp_path), REPOSITORY, REPOSITORY_INPUTS)
     assert made.outputs["registryUri"] == f"europe-west1-docker.pkg.dev/{PROJECT}/holdfast"
+    assert provider.delete_refusal(made) is None
+
+
+def test_a_repository_that_is_protected_is_not_deleted(tmp_path: Path) -> None:
+    kept = create(new_world(tmp_path), REPOSITORY, {**REPOSITORY_INPUTS, "deletionPolicy": "PREVENT"})
+    assert provider.delete_refusal(kept) == "deletionPolicy is PREVENT; deploy it as DELETE first"
