@@ -23,6 +23,8 @@ class ExitCode(IntEnum):
     """The local stack could not be brought up."""
     STACK_REFUSED = 6
     """A stack's values, the engine or a policy refuses the deployment."""
+    SERVICE_NOT_READY = 7
+    """A deployed service does not run its newest revision."""
     INTERRUPTED = 130
     """Ended by Ctrl-C before its work was done."""
 

@@ -15,6 +15,7 @@ from cli import dead_letters, keys, tables
 from cli.client import Client
 from cli.endpoint import find_endpoint
 from cli.failure import CommandFailed, ExitCode
+from cli.revisions import unready
 from runtime.contract.states import RunMode, RunState
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Reliable job execution, here and on Google Cloud.")
@@ -49,6 +50,19 @@ def preview(
     from cli.preview import preview_stack
 
     raise typer.Exit(preview_stack(out, stack))
+
+
+@app.command()
+def check(
+    state: Annotated[typer.FileText, typer.Argument(help="What `pulumi stack export` prints; - reads it.")] = "-",  # type: ignore[assignment]  # typer opens it
+) -> None:
+    """Tell which services of a deployed stack do not run their newest revision."""
+    lines = unready(state.read())
+    for line in lines:
+        err.print(line, markup=False, highlight=False, soft_wrap=True)
+    if lines:
+        raise typer.Exit(ExitCode.SERVICE_NOT_READY)
+    out.print("every service runs its newest revision")
 
 
 @app.command()

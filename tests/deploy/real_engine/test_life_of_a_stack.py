@@ -5,6 +5,7 @@ Does not cover Google's own provider, nor a state that several people share.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any, Final
 
 import pytest
 
+from cli.revisions import unready
 from sandbox.engine.deployment import Deployment, DeploymentFailed
 from sandbox.engine.pulumi_cli import PulumiEngine, policy_packs
 from sandbox.world import DATABASE, SERVICE, SUBSCRIPTION, World
@@ -84,8 +86,9 @@ def test_a_stack_lives_from_its_first_preview_to_its_end(tmp_path: Path, stack: 
 
 
 def _analyse(built: PulumiEngine) -> None:
-    """The state alone has the verdict of the preview, and a broken one that of the rules."""
+    """The state alone has the verdict of the preview, and a broken one that of the rules; its services are ready."""
     state = exported(built)
+    assert unready(json.dumps(state)) == [], "BR-136"
     assert analysed(built, state) == []
     found = analysed(built, broken(state))
     assert found == judged(broken(state))
