@@ -6,7 +6,7 @@ import pytest
 
 from policies.rules import RULES
 from tests.support.policy_mutations import MUTATIONS, Mutation
-from tests.support.policy_programs import PROJECT, extended, long_requests, rendered
+from tests.support.policy_programs import PROJECT, Declared, extended, long_requests, rendered
 
 
 def test_what_the_project_renders_breaks_no_rule() -> None:
@@ -27,6 +27,48 @@ def test_a_change_breaks_the_rules_that_are_about_it_and_no_other(mutation: Muta
     a domain of one's own in front of an internal service (BR-131).
     """
     assert mutation.program().broken() == mutation.rules
+
+
+@pytest.mark.parametrize("form", ["Binding", "Policy"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "projects/iAM",
+        "pubsub/topicIAM",
+        "pubsub/subscriptionIAM",
+        "storage/bucketIAM",
+        "serviceaccount/iAM",
+        "cloudrunv2/serviceIam",
+        "secretmanager/secretIam",
+        "artifactregistry/repositoryIam",
+    ],
+)
+def test_what_takes_a_role_from_everyone_else_is_refused_on_everything(kind: str, form: str) -> None:
+    """BR-121"""
+    name = f"{kind}{form}"
+    type_ = f"gcp:{name}:{name.rpartition('/')[2][0].upper()}{name.rpartition('/')[2][1:]}"
+    assert extended().plus(Declared(type_, "all", {"role": "roles/viewer"})).broken() == {"I13"}
+
+
+@pytest.mark.parametrize("service", ["api-service", "execution-service", "executor-service"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "PUBSUB_EMULATOR_HOST",
+        "FIRESTORE_EMULATOR_HOST",
+        "DATASTORE_EMULATOR_HOST",
+        "STORAGE_EMULATOR_HOST",
+        "GOOGLE_APPLICATION_CREDENTIALS",
+        "GCE_METADATA_HOST",
+        "HTTP_PROXY",
+        "https_proxy",
+        "ALL_PROXY",
+        "all_proxy",
+    ],
+)
+def test_what_redirects_a_service_is_refused_even_where_it_is_empty(service: str, name: str) -> None:
+    """BR-135"""
+    assert extended().with_(f"Service/{service}", f"env.{name}", "").broken() == {"R10"}
 
 
 def test_a_grant_to_the_agent_of_a_project_id_is_no_grant_to_the_agent() -> None:

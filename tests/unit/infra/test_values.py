@@ -18,7 +18,7 @@ from infra.values import load_settings
 from runtime.contract.settings.faults import SettingsError
 from runtime.contract.settings.words import LogLevel, PushAuth, Workload
 from tests.support.job_keys import pair
-from tests.support.stacks import IMAGE, SIGNING_KEY, loaded, refused, stack_values
+from tests.support.stacks import IMAGE, NUMBER, SIGNING_KEY, loaded, refused, stack_values
 
 
 def test_the_least_that_a_stack_says_is_enough() -> None:
@@ -226,3 +226,16 @@ def test_order_of_workloads_does_not_matter() -> None:
     """BR-133."""
     assert loaded(workloads=["execution"]) == loaded()
     assert loaded(image=IMAGE).image == IMAGE
+
+
+@pytest.mark.parametrize("project", [NUMBER, "P-Test", "projects/p-test"])
+def test_a_project_is_given_by_its_id(project: str) -> None:
+    """BR-129: with its number, every e-mail of an account would be wrong."""
+    (line,) = refused(**{"gcp:project": project})
+    assert line.startswith(f"invalid_stack_value: gcp:project is '{project}'")
+
+
+def test_a_project_number_is_no_id() -> None:
+    """BR-129."""
+    (line,) = refused(project_number="p-test")
+    assert "gcloud projects describe PROJECT" in line
