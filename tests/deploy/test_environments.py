@@ -1,6 +1,6 @@
 """Every declared service has the environment that its role reads, and nothing beside it.
 
-That each starts from its resource alone is seen wherever the local stack is brought up.
+That each starts from its resource alone is seen in the tests of the local stack.
 """
 
 from __future__ import annotations
