@@ -45,7 +45,10 @@ _PRODUCTS: Final[tuple[Mapping[str, Behaviour], ...]] = (
     sql_instance.BEHAVIOURS,
     storage.BEHAVIOURS,
 )
-_BY_HAND: Final = {type_: behaviour for product in _PRODUCTS for type_, behaviour in product.items()}
+BEHAVIOURS: Final[Mapping[str, Behaviour]] = {
+    type_: behaviour for product in _PRODUCTS for type_, behaviour in product.items()
+}
+"""Types whose rules, defaults and outputs are written by hand."""
 _AUTHORITATIVE: Final = re.compile(r"gcp:.*I[Aa][Mm](?:Binding|Policy)")
 
 
@@ -61,7 +64,7 @@ def behaviour_of(type_token: str) -> Behaviour:
         raise ProviderRefused(
             f"{type_token} replaces every other member of its role, those of other stacks too; use the IAMMember form"
         )
-    return _BY_HAND.get(type_token, _GENERIC)
+    return BEHAVIOURS.get(type_token, _GENERIC)
 
 
 def _generic_name(inputs: Inputs, around: Surroundings) -> str:
@@ -72,5 +75,9 @@ def _generic_computed(name: str, inputs: Inputs, _: World) -> dict[str, Any]:
     return {"id": f"projects/{inputs['project']}/{name}" if "project" in inputs else name}
 
 
-_GENERIC: Final = Behaviour(name=_generic_name, computed=_generic_computed)
+_GENERIC: Final = Behaviour(
+    name=_generic_name,
+    computed=_generic_computed,
+    immutable=frozenset({"name", "project", "location", "region", "zone"}),
+)
 """For types that are recorded and that no sandbox service acts on."""

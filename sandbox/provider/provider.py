@@ -99,7 +99,9 @@ def given(
 
 
 def identify(type_token: str, inputs: Inputs, around: Surroundings) -> str:
-    """Physical name that the resource has, or will get."""
+    """Physical name that the resource has, or will get; its logical one where a whole part of it is not known yet."""
+    if has_unknown_structure(type_token, inputs):
+        return around.logical
     return behaviour_of(type_token).name(inputs, around)
 
 

@@ -91,12 +91,14 @@ def arguments_of(type_token: str) -> type:
         module = importlib.import_module(f"pulumi_gcp.{match['module'].lower()}") if match else None
     except ModuleNotFoundError:
         module = None
-    resource = getattr(module, match["name"], None) if match else None
+    # A token of the SDK's own may begin its class in lower case.
+    class_name = match["name"][0].upper() + match["name"][1:] if match else ""
+    resource = getattr(module, class_name, None)
     if match is None or getattr(resource, "pulumi_type", None) != type_token:
         raise UnknownResourceTypeError(
             f"resource type {type_token} is not in the installed pulumi_gcp; the stand-in provider knows its types only"
         )
-    found: type = getattr(module, f"{match['name']}Args")
+    found: type = getattr(module, f"{class_name}Args")
     return found
 
 

@@ -27,7 +27,7 @@ def _rules(inputs: Inputs) -> Iterator[Failure]:
     yield from one_of(inputs, "format", _FORMATS)
     yield from one_of(inputs, "deletionPolicy", ("ABANDON", "DELETE", "PREVENT"))
     yield from one_of(inputs, "vulnerabilityScanningConfig.enablementConfig", ("INHERITED", "DISABLED"))
-    if inputs.get("dockerConfig") and inputs["format"] != "DOCKER":
+    if at(inputs, "dockerConfig") and at(inputs, "format") not in {None, "DOCKER"}:
         yield Failure("dockerConfig", f"is for format DOCKER, not {inputs['format']}")
     ids = [policy["id"] for policy in inputs.get("cleanupPolicies", [])]
     if len(set(ids)) != len(ids):

@@ -11,6 +11,7 @@ from sandbox.provider.behaviour import Behaviour, Inputs, Surroundings, account_
 from sandbox.provider.faults import Failure
 from sandbox.provider.limits import at, in_range, lasts, matches, one_of
 from sandbox.provider.products.probes import STARTUP_DEFAULT, probe_failures, with_probe_defaults
+from sandbox.provider.unknown import is_unknown
 from sandbox.world import SECRET, SERVICE, Resource, World
 
 _NAME: Final = re.compile(r"[a-z](?:[a-z0-9-]{0,47}[a-z0-9])?", re.ASCII)
@@ -74,7 +75,8 @@ def _rules(inputs: Inputs) -> Iterator[Failure]:
     yield from lasts(inputs, "template.timeout", 1, 3600)
     yield from in_range(inputs, "template.maxInstanceRequestConcurrency", 1, 1000)
     yield from in_range(inputs, "template.scaling.maxInstanceCount", 1, 1000)
-    yield from in_range(inputs, "template.scaling.minInstanceCount", 0, at(inputs, "template.scaling.maxInstanceCount"))
+    most = at(inputs, "template.scaling.maxInstanceCount")
+    yield from in_range(inputs, "template.scaling.minInstanceCount", 0, 1000 if most is None else most)
     containers = at(inputs, "template.containers")
     if not containers:
         yield Failure("template.containers", "is empty; a service needs a container")
@@ -82,15 +84,16 @@ def _rules(inputs: Inputs) -> Iterator[Failure]:
         at_container = f"template.containers[{index}]"
         yield from _variables(container, f"{at_container}.envs")
         yield from probe_failures(container, at_container)
-        port = at(container, "ports.containerPort")
-        if not 1 <= port <= 65535:
-            yield Failure(f"{at_container}.ports.containerPort", f"{port} is refused; it must be 1 to 65535")
+        for failure in in_range(container, "ports.containerPort", 1, 65535):
+            yield Failure(f"{at_container}.{failure.path}", failure.reason)
 
 
 def _variables(container: Mapping[str, Any], path: str) -> Iterator[Failure]:
     seen: set[str] = set()
     for index, variable in enumerate(container.get("envs") or []):
         name = variable["name"]
+        if is_unknown(name):
+            continue
         if name in _RESERVED:
             yield Failure(f"{path}[{index}]", f"{name} is reserved by the platform; remove it")
         if not _VARIABLE.fullmatch(name):

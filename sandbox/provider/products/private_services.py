@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from sandbox.provider.behaviour import Behaviour, Inputs, Surroundings
 from sandbox.provider.faults import Failure
-from sandbox.provider.limits import in_range, matches, one_of
+from sandbox.provider.limits import at, in_range, matches, one_of
 from sandbox.world import World, short_name
 
 GLOBAL_ADDRESS: Final = "gcp:compute/globalAddress:GlobalAddress"
@@ -31,7 +31,11 @@ def _address_rules(inputs: Inputs) -> Iterator[Failure]:
     if inputs.get("purpose") != _PEERING:
         return
     yield from in_range(inputs, "prefixLength", 8, 29)
-    if inputs["addressType"] != "INTERNAL" or not inputs.get("network") or not inputs.get("prefixLength"):
+    if (
+        at(inputs, "addressType") not in {None, "INTERNAL"}
+        or not inputs.get("network")
+        or not inputs.get("prefixLength")
+    ):
         yield Failure("purpose", f"{_PEERING} needs addressType INTERNAL, a network and a prefixLength")
 
 

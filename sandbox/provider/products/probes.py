@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from runtime.contract.limits import STARTUP_WINDOW_MAX
 from sandbox.provider.faults import Failure
-from sandbox.provider.limits import in_range
+from sandbox.provider.limits import at, in_range
 
 STARTUP_DEFAULT: Final = {
     "tcpSocket": {"port": 8080},
@@ -55,10 +55,13 @@ def probe_failures(container: Mapping[str, Any], path: str) -> Iterator[Failure]
 def _one(probe: Mapping[str, Any], kind: str, longest: int) -> Iterator[Failure]:
     yield from in_range(probe, "initialDelaySeconds", 0, longest)
     yield from in_range(probe, "periodSeconds", 1, longest)
-    yield from in_range(probe, "timeoutSeconds", 1, probe["periodSeconds"])
+    period, failures = at(probe, "periodSeconds"), at(probe, "failureThreshold")
+    yield from in_range(probe, "timeoutSeconds", 1, longest if period is None else period)
     yield from in_range(probe, "failureThreshold", 1, float("inf"))
     if len([way for way in ("httpGet", "tcpSocket", "grpc") if probe.get(way) is not None]) != 1:
         yield Failure("httpGet", "exactly one of httpGet, tcpSocket and grpc is needed")
-    window = probe["periodSeconds"] * probe["failureThreshold"]
+    if None in {period, failures}:
+        return
+    window = period * failures
     if kind == "startupProbe" and window > STARTUP_WINDOW_MAX:
         yield Failure("failureThreshold", f"x periodSeconds is {window} s; it must be at most {STARTUP_WINDOW_MAX} s")

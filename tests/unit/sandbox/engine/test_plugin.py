@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn, cast
 
@@ -240,3 +241,47 @@ def test_functions_are_answered_from_the_world(plugin: Plugin) -> None:
 
     assert plain_inputs(getattr(answer, "return"))[0]["number"] == plugin.world.number
     assert plugin.provider.GetPluginInfo(empty_pb2.Empty(), CONTEXT).version == "1.0.0"
+
+
+def test_reading_tells_what_was_changed_behind_the_engines_back(plugin: Plugin) -> None:
+    id_ = plugin.create(TOPIC, {"name": "jobs", "labels": {"a": "1"}}).id
+    world = plugin.world
+    topic = world.find(TOPIC, "jobs")
+    assert topic is not None
+    drift = {"labels": {"a": "2"}}
+    world.put(replace(topic, inputs={**topic.inputs, **drift}, outputs={**topic.outputs, **drift}))
+    world.save()
+
+    answer = plugin.read(TOPIC, id_)
+    assert plain_inputs(answer.inputs)[0]["labels"] == plain_inputs(answer.properties)[0]["labels"] == {"a": "2"}
+    read = plain_inputs(answer.inputs)[0]
+    assert list(plugin.diff(TOPIC, id_, read, {"name": "jobs", "labels": {"a": "1"}}).diffs) == ["labels"]
+
+
+def test_a_type_that_the_sdk_does_not_have_is_refused_by_name(plugin: Plugin) -> None:
+    with pytest.raises(Refused, match="gcp:pubsub/tropic:Tropic is not in the installed pulumi_gcp"):
+        plugin.check("gcp:pubsub/tropic:Tropic", {})
+    with pytest.raises(Refused, match="use the IAMMember form"):
+        plugin.check("gcp:pubsub/topicIAMBinding:TopicIAMBinding", {"topic": "jobs"})
+
+
+def test_a_type_that_nothing_acts_on_is_replaced_where_its_name_or_place_changes(plugin: Plugin) -> None:
+    metric = "gcp:logging/metric:Metric"
+    inputs = {"name": "faults", "filter": "severity>=ERROR"}
+    id_ = plugin.create(metric, inputs).id
+
+    assert list(plugin.diff(metric, id_, inputs, {**inputs, "name": "others"}).replaces) == ["name"]
+    assert list(plugin.diff(metric, id_, inputs, {**inputs, "project": "p-other"}).replaces) == ["project"]
+    assert list(plugin.diff(metric, id_, inputs, {**inputs, "filter": "severity>=INFO"}).replaces) == []
+
+
+def test_the_storage_agent_is_told_for_this_project_only(plugin: Plugin) -> None:
+    """BR-129."""
+    token = "gcp:storage/getProjectServiceAccount:getProjectServiceAccount"
+    answer = getattr(plugin.provider.Invoke(rpc.InvokeRequest(tok=token), CONTEXT), "return")
+
+    agent = f"service-{plugin.world.number}@gs-project-accounts.iam.gserviceaccount.com"
+    assert plain_inputs(answer)[0]["member"] == f"serviceAccount:{agent}"
+    other = wrapped_outputs({"project": "p-other"}, ())
+    with pytest.raises(Refused, match="p-other is not this world's project"):
+        plugin.provider.Invoke(rpc.InvokeRequest(tok=token, args=other), CONTEXT)
