@@ -45,6 +45,8 @@ class ProgramServer(LanguageServer):
                 loop.set_exception_handler(lambda _, __: None)
                 runner.run(run_in_stack(self.program))
         except grpc.RpcError as error:
+            if error.code() is grpc.StatusCode.UNAVAILABLE:
+                return language_pb2.RunResponse()  # the engine has given up, and has said why
             return _refused(f"the engine does not answer: {error}")
         except RunError as error:
             return _refused(str(error))
