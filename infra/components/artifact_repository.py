@@ -27,8 +27,8 @@ class ArtifactRepository(pulumi.ComponentResource):
     """A repository of container images whose tags cannot be moved, and which cleans itself.
 
     What is deployed is never cleaned away: the digest that the stack names is kept by a policy of its own, whatever its
-    age, and an image that the stack builds is among the newest versions, since nobody else pushes there. Running
-    instances need no repository in any case: Cloud Run keeps a copy of what serves.
+    age, and an image that the stack builds is among the newest versions, as long as nobody else pushes beside it. What
+    runs needs no repository in any case: Cloud Run keeps a copy of what serves.
 
     Does not push images, and grants nobody anything: Cloud Run's agent may read the repositories of its own project,
     and whoever pushes is no part of the stack. A protected stack keeps it; any other takes its images along.

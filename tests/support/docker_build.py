@@ -1,7 +1,7 @@
 """A builder of images that builds nothing: the SDK's part where it is not installed, and the provider's in its place.
 
 The SDK is in the dependency group `image`; where that is installed, the real one is used. The provider's part is told
-from its source: a preview that builds nothing says no digest, and a deployment says the one of what it pushed.
+from its source: it knows no digest in a preview, and says the one of what it pushed in a deployment.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def building(digest: str = DIGEST) -> Iterator[None]:
 
 
 class _Provider(provider_pb2_grpc.ResourceProviderServicer):
-    """Takes every image."""
+    """Takes every image in a preview, and builds none."""
 
     def GetPluginInfo(self, _: empty_pb2.Empty, __: grpc.ServicerContext) -> plugin_pb2.PluginInfo:  # noqa: N802 - as below, the protocol's name
         return plugin_pb2.PluginInfo(version="0.0.22")
@@ -122,15 +122,13 @@ class _Provider(provider_pb2_grpc.ResourceProviderServicer):
     def Check(self, request: provider_pb2.CheckRequest, _: grpc.ServicerContext) -> provider_pb2.CheckResponse:  # noqa: N802
         return provider_pb2.CheckResponse(inputs=request.news)
 
-    def Diff(self, _: provider_pb2.DiffRequest, __: grpc.ServicerContext) -> provider_pb2.DiffResponse:  # noqa: N802
-        return provider_pb2.DiffResponse(changes=provider_pb2.DiffResponse.DIFF_NONE)
+    def Cancel(self, _: empty_pb2.Empty, __: grpc.ServicerContext) -> empty_pb2.Empty:  # noqa: N802
+        return empty_pb2.Empty()
 
-    def Create(self, request: provider_pb2.CreateRequest, _: grpc.ServicerContext) -> provider_pb2.CreateResponse:  # noqa: N802
-        values, _secrets = plain_inputs(request.properties)
-        digest = _UNKNOWN if request.preview else DIGEST
-        return provider_pb2.CreateResponse(
-            id="" if request.preview else DIGEST, properties=wrapped_outputs({**values, "digest": digest}, frozenset())
-        )
+    def Create(self, request: provider_pb2.CreateRequest, __: grpc.ServicerContext) -> provider_pb2.CreateResponse:  # noqa: N802
+        assert request.preview
+        values, _ = plain_inputs(request.properties)
+        return provider_pb2.CreateResponse(properties=wrapped_outputs({**values, "digest": _UNKNOWN}, frozenset()))
 
 
 @contextmanager
