@@ -7,7 +7,7 @@ import fcntl
 import os
 import shutil
 import signal
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import IO, Final
 from urllib.parse import quote
@@ -101,8 +101,7 @@ class Postgres:
     async def _start(self) -> None:
         install = await asyncio.to_thread(find_install)
         self._home = await asyncio.to_thread(self._home.resolve)
-        lock = await asyncio.to_thread(_lock, self._home)
-        self._open.callback(lock.close)
+        self._open.callback((await _locked(self._home)).close)
         data = self._home / "data"
         leftover = await asyncio.to_thread(running_server, data)
         if leftover is not None:
@@ -181,6 +180,17 @@ class Postgres:
         if self._socket_dir is None:
             raise PostgresFailed("PostgreSQL is not running: call start() first")
         return f"postgresql://{_USER}@/{quote(database)}?host={quote(str(self._socket_dir))}"
+
+
+async def _locked(home: Path) -> IO[bytes]:
+    """The lock of a folder, taken beside the loop; one that nobody waits for any more is given back."""
+    locking = asyncio.create_task(asyncio.to_thread(_lock, home))
+    try:
+        return await asyncio.shield(locking)
+    except asyncio.CancelledError:
+        with suppress(PostgresFailed):
+            (await locking).close()
+        raise
 
 
 def _lock(home: Path) -> IO[bytes]:
