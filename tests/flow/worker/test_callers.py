@@ -132,7 +132,7 @@ BLOCKS: Final = PUSH_ENVELOPE_BYTES // 65536
 
 
 @pytest.mark.parametrize("chunked", [False, True], ids=["announced", "chunked"])
-@pytest.mark.parametrize("lingering", [0, 60])
+@pytest.mark.parametrize("lingering", [0, 10])
 async def test_the_body_of_an_unknown_caller_costs_no_memory(
     monkeypatch: pytest.MonkeyPatch, *, lingering: float, chunked: bool
 ) -> None:
