@@ -88,7 +88,7 @@ class FirestoreDocuments:
         """See Documents."""
         request = _CommitRequest(database=self._calls.database)
         for write, data in zip(writes, checked_writes(writes, self._prefix), strict=True):
-            request.writes.append(values.write_message(write, self._name(write.key), data))
+            values.fill_write(request.writes.add(), write, self._name(write.key), data)
         deadline = self._clock.monotonic() + timeout
         try:
             response = await self._call(self._calls.commit, request, timeout, NOT_APPLIED)

@@ -26,7 +26,6 @@ from runtime.ports.documents import (
     Write,
 )
 
-_WriteMessage: Final = message_class("google.firestore.v1.Write")
 _Query: Final = message_class("google.firestore.v1.StructuredQuery")
 _FieldFilter: Final = _Query.FieldFilter
 _UnaryFilter: Final = _Query.UnaryFilter
@@ -44,10 +43,11 @@ _OPERATORS: Final[Mapping[Operator, int]] = {
 }
 
 
-def write_message(item: Write, name: str, data: Mapping[str, Value]) -> Message:
-    """A conditional write.
+def fill_write(message: Message, item: Write, name: str, data: Mapping[str, Value]) -> None:
+    """Makes an empty write a conditional one.
 
     Args:
+        message: of a request.
         item: the port's write.
         name: full name of its document.
         data: its data in plain types.
@@ -55,26 +55,27 @@ def write_message(item: Write, name: str, data: Mapping[str, Value]) -> Message:
     Raises:
         VersionMismatch: the version is not one of Firestore.
     """
-    message = _WriteMessage()
     if isinstance(item, Create):
         message.current_document.exists = False
     else:
         parts = _VERSION.fullmatch(item.version)
         if parts is None:
             raise VersionMismatch(f"{item.key} never had version {item.version!r}")
-        message.current_document.update_time.seconds = int(parts[1])
-        message.current_document.update_time.nanos = int(parts[2])
+        update_time = message.current_document.update_time
+        update_time.seconds, update_time.nanos = int(parts[1]), int(parts[2])
     if isinstance(item, Delete):
         message.delete = name
-        return message
+        return
     message.update.name = name
     fields = message.update.fields
     for field, value in data.items():
-        _fill(fields[field], value)
+        if type(value) is str:
+            fields[field].string_value = value
+        else:
+            _fill(fields[field], value)
     if not isinstance(item, Create):
         # A write that changes nothing keeps the update time, and then two holders of one version would both win.
         fields[WRITE_FIELD].bytes_value = os.urandom(8)
-    return message
 
 
 def read_document(key: Key, found: Message, read_time: Message) -> Document:
