@@ -1,52 +1,28 @@
-"""The worker's role from its environment to its port, with the emulator where Firestore is and a file of keys.
+"""The worker's role from its environment to its port, as `python -m runtime worker` starts it.
 
 python -m bench.ours.cold_worker PORT
 """
 
 from __future__ import annotations
 
-import json
 import os
 import sys
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
-from pathlib import Path
 
-import aiohttp
-
-from bench.setup import Setup
-from runtime.ports.clock import Clock
-from runtime.process import run_role
-from runtime.roles import Outside, Settings
+from runtime.authorities import read_authorities_on_demand
+from runtime.collector import hold_the_collector
 
 
-class FileKeys:
-    """The key set in a file."""
+def main(port: str) -> int:
+    hold_the_collector()
+    read_authorities_on_demand()
+    from bench.ours.outside import outside
+    from runtime.process import run_role
 
-    def __init__(self, path: str) -> None:
-        self._keys = {key["kid"]: key for key in json.loads(Path(path).read_bytes())["keys"]}
-
-    async def fetch(self) -> Mapping[str, Mapping[str, object]]:
-        return self._keys
-
-
-@asynccontextmanager
-async def outside(_settings: Settings, _clock: Clock) -> AsyncIterator[Outside]:
-    from bench.ours.emulator import OwnerTokens, firestore
-
-    setup = Setup.read()
-    async with aiohttp.ClientSession(trust_env=False) as session:
-        yield Outside(
-            documents=firestore(setup.firestore),
-            publisher=None,
-            session=session,
-            key_source=FileKeys(setup.jwks),
-            tokens=OwnerTokens(),
-        )
-
-
-if __name__ == "__main__":
     environ = {
         name: os.environ[name] for name in os.environ if name.startswith(("GCP_", "PUBSUB_", "BACKEND_", "API_"))
     }
-    sys.exit(run_role("worker", {**environ, "PORT": sys.argv[1]}, outside))
+    return run_role("worker", {**environ, "PORT": port}, outside)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -1,0 +1,27 @@
+"""The certificate authorities that TLS trusts: the machine's own, each read when a server's certificate names it.
+
+OpenSSL otherwise reads the whole bundle, of some 150, into every context that is made, and aiohttp makes two when it is
+imported: a fifth of a start. The folder beside the bundle has the same certificates under the hashes of their names.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+from pathlib import Path
+from typing import Final
+
+_CERTIFICATE: Final = b"-----BEGIN CERTIFICATE-----"
+
+
+def read_authorities_on_demand() -> None:
+    """Called before aiohttp is imported. Changes nothing where the environment names a bundle, or where the folder has
+    less than the bundle: there every context goes on reading it whole.
+    """
+    paths = ssl.get_default_verify_paths()
+    if paths.openssl_cafile_env in os.environ or not paths.cafile or not paths.capath:
+        return
+    names = os.listdir(paths.capath)  # noqa: PTH208 - hundreds of names, of which no path is wanted
+    hashed = sum(len(name) == 10 and name[8] == "." for name in names)
+    if hashed >= Path(paths.cafile).read_bytes().count(_CERTIFICATE):
+        os.environ[paths.openssl_cafile_env] = os.devnull
