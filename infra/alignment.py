@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
+
+from msgspec.structs import replace
 
 from infra.sections.api import ApiPlan
 from infra.sections.executor import ExecutorPlan

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
+
+from msgspec import Struct
 
 Fact = int | str | tuple[str, ...] | None
 """A number (seconds or a count; flags are bool), an address, or addresses; None: not known here."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Alignment:
+class Alignment(Struct, frozen=True, kw_only=True):
     """Facts about one worker, its subscription, and the services around it.
 
     Durations are whole seconds. None means "not known here" and skips only the rules that need the fact. What a
@@ -130,8 +130,7 @@ class Alignment:
         return value
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """One rule that does not hold.
 
     Attributes:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from runtime.contract.names import TTL_FIELD
 from runtime.contract.states import FailureClass, RunState
@@ -44,8 +46,7 @@ def read_time(text: str | None) -> datetime | None:
         return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeadLetter:
+class DeadLetter(Struct, frozen=True, kw_only=True):
     """Why a message was given up, and what is needed to find, judge and replay it.
 
     Attributes:

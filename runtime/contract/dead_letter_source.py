@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
+
+from msgspec import Struct
 
 from runtime.contract.dead_letter import read_time
 
@@ -20,8 +21,7 @@ _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9._~+%-]{2,254}", re.ASCII)
 _COUNT: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class DeadLetterSource:
+class DeadLetterSource(Struct, frozen=True):
     """Where a dead-lettered message was given up.
 
     Attributes:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from runtime.contract import limits
 from runtime.contract.alignment import Alignment
@@ -18,8 +19,7 @@ STALE_AFTER: Final = 180
 """Least stale age, where there is room: each shorter park costs the broker's attempts."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class GivenTimeouts:
+class GivenTimeouts(Struct, frozen=True, kw_only=True):
     """What a stack says of one worker; seconds and counts.
 
     Attributes:

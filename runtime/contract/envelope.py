@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, TypeVar
+
+from msgspec import Struct
 
 from runtime.contract import limits, names
 from runtime.contract.errors import HoldfastError
@@ -27,8 +28,7 @@ class EnvelopeError(HoldfastError):
     code = "envelope_malformed"
 
 
-@dataclass(frozen=True, slots=True)
-class PushEnvelope:
+class PushEnvelope(Struct, frozen=True):
     """What the broker says of a message.
 
     Attributes:
@@ -50,8 +50,7 @@ class PushEnvelope:
     ordering_key: str
 
 
-@dataclass(frozen=True, slots=True)
-class DispatchMessage:
+class DispatchMessage(Struct, frozen=True):
     """What the API says of a job.
 
     Attributes:

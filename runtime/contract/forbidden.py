@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
+
+from msgspec import Struct
 
 from runtime.contract.settings.faults import Fault
 
@@ -29,8 +30,7 @@ class Role(StrEnum):
     """The worker that also talks to a SQL database."""
 
 
-@dataclass(frozen=True, slots=True)
-class Family:
+class Family(Struct, frozen=True):
     """Variables that are refused for one reason.
 
     Attributes:

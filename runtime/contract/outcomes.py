@@ -6,10 +6,11 @@ A step decides an outcome; one place settles it, one place answers it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
+
+from msgspec import Struct
 
 
 class Verdict(StrEnum):
@@ -25,8 +26,7 @@ class Verdict(StrEnum):
     """Negative acknowledgement of a caller or request that is not ours to judge; no claim was touched."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """One row of the table.
 
     Attributes:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final, Self
+
+from msgspec import Struct
 
 TRACEPARENT: Final = "traceparent"
 TRACESTATE: Final = "tracestate"
@@ -21,8 +22,7 @@ _STATE: Final = re.compile(r"[\x20-\x7e]*", re.ASCII)
 _SAMPLED: Final = 1
 
 
-@dataclass(frozen=True, slots=True)
-class TraceContext:
+class TraceContext(Struct, frozen=True):
     """A span that others can be children of.
 
     Attributes:

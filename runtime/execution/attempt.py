@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
 
 import structlog
+from msgspec import Struct, field
 
 from runtime.contract.errors import HoldfastError
 from runtime.contract.limits import SETTLE_BUDGET
@@ -43,8 +43,7 @@ STOP_REPORT_SECONDS: Final = 2.0
 log = structlog.get_logger()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptTools:
+class AttemptTools(Struct, frozen=True, kw_only=True):
     """What every attempt of a process shares.
 
     Attributes:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
 import structlog
+from msgspec import Struct
 
 from runtime.contract.errors import HoldfastError
 from runtime.contract.limits import CALLBACK_BATCH_BYTES, EVENT_BYTES
@@ -28,8 +28,7 @@ ENVELOPE_BYTES: Final = 512
 log = structlog.get_logger()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchRules:
+class BatchRules(Struct, frozen=True, kw_only=True):
     """When a batch goes out.
 
     Attributes:
@@ -43,8 +42,7 @@ class BatchRules:
     byte_limit: int = CALLBACK_BATCH_BYTES
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EventSource:
+class EventSource(Struct, frozen=True, kw_only=True):
     """Whose events they are.
 
     Attributes:

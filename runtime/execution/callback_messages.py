@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from runtime.contract.errors import Decision, HoldfastError
 from runtime.contract.states import FailureClass, ProgressStatus, RunState
 from runtime.execution.event import NumberedEvents
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProgressRequest:
+class ProgressRequest(Struct, frozen=True, kw_only=True):
     """Takes, renews or ends a run's lease. Every None is left out of the body.
 
     Attributes:
@@ -42,8 +42,7 @@ class ProgressRequest:
     result: bytes | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProgressAnswer:
+class ProgressAnswer(Struct, frozen=True, kw_only=True):
     """What the API says.
 
     Attributes:
@@ -67,8 +66,7 @@ class ProgressAnswer:
     sent_at: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cancellation:
+class Cancellation(Struct, frozen=True, kw_only=True):
     """What a worker hears beside its lease.
 
     Attributes:
@@ -80,8 +78,7 @@ class Cancellation:
     ended: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EventsRequest:
+class EventsRequest(Struct, frozen=True, kw_only=True):
     """Events of a run, in order and without gaps."""
 
     job_id: str

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, timedelta
 from email.utils import parsedate_to_datetime
 from typing import Final, TypeVar
 
 import aiohttp
 import msgspec
+from msgspec import Struct
 
 from runtime.contract.names import CALLBACK_CANCELLATION_PATH, CALLBACK_EVENTS_PATH, CALLBACK_PROGRESS_PATH
 from runtime.contract.states import RunState
@@ -79,8 +79,7 @@ class _TryAgain(Exception):
         self.wait = wait
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallbackRules:
+class CallbackRules(Struct, frozen=True, kw_only=True):
     """How callbacks are sent.
 
     Attributes:
@@ -212,7 +211,7 @@ def encode_progress(request: ProgressRequest) -> bytes:
     """The body of a progress callback."""
     body: dict[str, object] = {
         name: value
-        for name in ProgressRequest.__slots__
+        for name in ProgressRequest.__struct_fields__
         if name != "result" and (value := getattr(request, name)) is not None
     }
     if request.result is not None:

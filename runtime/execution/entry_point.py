@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 import structlog
+from msgspec import Struct
 
 from runtime.contract.errors import HoldfastError
 from runtime.contract.limits import MIB
@@ -33,8 +33,7 @@ LAST_OUTPUT_SECONDS: Final = 2.0
 log = structlog.get_logger()
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessLimits:
+class ProcessLimits(Struct, frozen=True):
     """What a job's process may use.
 
     Attributes:

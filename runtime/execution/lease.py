@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import StrEnum
 from typing import Final
 
 import structlog
+from msgspec import Struct
+from msgspec.structs import replace
 
 from runtime.contract.errors import HoldfastError
 from runtime.contract.states import TERMINAL, FailureClass, ProgressStatus, RunState
@@ -49,8 +50,7 @@ class Taking(StrEnum):
     """The process is draining."""
 
 
-@dataclass(frozen=True, slots=True)
-class Take:
+class Take(Struct, frozen=True):
     """The end of asking for a lease.
 
     Attributes:
@@ -62,8 +62,7 @@ class Take:
     state: RunState
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parking:
+class Parking(Struct, frozen=True, kw_only=True):
     """How long an attempt waits for a lease that another one holds.
 
     Attributes:

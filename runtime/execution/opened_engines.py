@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from runtime.contract.errors import HoldfastError
 from runtime.contract.settings.engines import BUILT_IN
@@ -20,8 +21,7 @@ class EngineMissing(HoldfastError):
     code = "engine_not_found"
 
 
-@dataclass(frozen=True, slots=True)
-class OpenedEngines:
+class OpenedEngines(Struct, frozen=True):
     """Engines that can run.
 
     Attributes:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from runtime.contract.errors import HoldfastError
 from runtime.contract.states import FailureClass, RunState
@@ -35,8 +36,7 @@ class AttemptKind(StrEnum):
     """The process drains; the engine was stopped and the run not ended."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptEnd:
+class AttemptEnd(Struct, frozen=True, kw_only=True):
     """The end of an attempt.
 
     Attributes:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from runtime.contract.settings.engines import BUILT_IN
 from runtime.execution.entry_point_spec import check_entry_point
@@ -18,8 +19,7 @@ if TYPE_CHECKING:  # checking a definition needs nothing of what starts processe
     from runtime.execution.process.starter import ProcessStarter
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineTools:
+class EngineTools(Struct, frozen=True, kw_only=True):
     """What running needs, and checking does not.
 
     Attributes:

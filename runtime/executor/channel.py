@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import deque
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
+
+from msgspec import Struct
 
 from runtime.contract.errors import Decision, HoldfastError
 from runtime.contract.limits import MIB
@@ -32,8 +33,7 @@ class PositionGone(HoldfastError):
     decision = Decision.REFUSED
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChannelRules:
+class ChannelRules(Struct, frozen=True, kw_only=True):
     """Bounds of one stream.
 
     Attributes:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from datetime import timedelta
+
+from msgspec import Struct, field
 
 from runtime.contract.settings.executor import ExecutorSettings
 from runtime.execution.callback_messages import Callbacks
@@ -18,8 +19,7 @@ from runtime.ports.tracing import PASSED_ON, Tracing
 from runtime.server import Lifecycle
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExecutorDeps:
+class ExecutorDeps(Struct, frozen=True, kw_only=True):
     """The parts of an executor that differ between production, the local sandbox and tests.
 
     Attributes:

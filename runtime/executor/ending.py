@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 import msgspec
+from msgspec import Struct
 
 from runtime.contract.states import STATE_OF_PROGRESS, STATUS_CODE_OF_STATE, FailureClass, ProgressStatus, RunState
 from runtime.execution.answer import cancelled, failed, kept_result
@@ -47,8 +47,7 @@ _STOPPED: Final = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ending:
+class Ending(Struct, frozen=True, kw_only=True):
     """A run's end.
 
     Attributes:

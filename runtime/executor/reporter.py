@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final
 
 import structlog
+from msgspec import Struct
+from msgspec.structs import replace
 
 from runtime.contract.states import ProgressStatus
 from runtime.execution.batcher import BatchRules, EventBatcher, EventSource
@@ -36,8 +38,7 @@ HURRY_SECONDS: Final = 1.0
 log = structlog.get_logger()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReportRules:
+class ReportRules(Struct, frozen=True, kw_only=True):
     """How a run is reported.
 
     Attributes:
@@ -46,7 +47,7 @@ class ReportRules:
     """
 
     lease: timedelta = timedelta(seconds=150)
-    batch: BatchRules = field(default_factory=BatchRules)
+    batch: BatchRules = BatchRules()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 import structlog
+from msgspec.structs import replace
 
 from runtime.contract.errors import HoldfastError
 from runtime.contract.states import FailureClass, ProgressStatus

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
+
+from msgspec import Struct
 
 from runtime.execution.batcher import BatchRules
 from runtime.execution.tasks import end
@@ -25,8 +26,7 @@ HOLD: Final = timedelta(seconds=60)
 """How long an ended stream is kept for a reader that returns."""
 
 
-@dataclass(slots=True)
-class HeldRun:
+class HeldRun(Struct):
     """A run that works, or has ended a short while ago.
 
     Attributes:

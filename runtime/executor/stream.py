@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 import structlog
 from aiohttp import hdrs, web
+from msgspec import Struct
 
 from runtime.execution.tasks import end, first_done
 from runtime.executor.channel import Channel
@@ -56,8 +56,7 @@ class StreamEnd(StrEnum):
     """A fault of ours; the connection is cut, so that the reader can tell."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class Reading(Struct, frozen=True, kw_only=True):
     """A reader and what it reads.
 
     Attributes:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hmac
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from jose import jwk, jws
 from jose.backends.base import Key
 from jose.exceptions import JOSEError
+from msgspec import Struct
 
 from runtime.contract import names
 from runtime.contract.errors import HoldfastError
@@ -36,8 +36,7 @@ class JobRefused(HoldfastError):
     code = "job_token_invalid"
 
 
-@dataclass(frozen=True, slots=True)
-class JobClaims:
+class JobClaims(Struct, frozen=True):
     """What a verified token says.
 
     Attributes:

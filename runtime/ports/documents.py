@@ -7,10 +7,11 @@ queries. What Firestore would refuse, every adapter refuses; time is the store's
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NewType, Protocol
+
+from msgspec import Struct
 
 from runtime.contract.errors import Decision, HoldfastError
 
@@ -21,16 +22,14 @@ Version = NewType("Version", str)
 """Opaque token of one write of one document; equal tokens mean that nothing was written in between."""
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
+class Key(Struct, frozen=True):
     """Where a document is. `collection` is the logical name; the adapter adds its configured prefix."""
 
     collection: str
     id: str
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(Struct, frozen=True):
     """A document as read.
 
     Attributes:
@@ -53,16 +52,14 @@ class Document:
         return self.read_at - self.updated_at
 
 
-@dataclass(frozen=True, slots=True)
-class Create:
+class Create(Struct, frozen=True):
     """Writes a document that must not exist."""
 
     key: Key
     data: Mapping[str, Value]
 
 
-@dataclass(frozen=True, slots=True)
-class Replace:
+class Replace(Struct, frozen=True):
     """Replaces a whole document that must still have `version`."""
 
     key: Key
@@ -70,8 +67,7 @@ class Replace:
     version: Version
 
 
-@dataclass(frozen=True, slots=True)
-class Delete:
+class Delete(Struct, frozen=True):
     """Deletes a document that must still have `version`."""
 
     key: Key
@@ -91,8 +87,7 @@ class Operator(StrEnum):
     GREATER_OR_EQUAL = ">="
 
 
-@dataclass(frozen=True, slots=True)
-class Filter:
+class Filter(Struct, frozen=True):
     """One condition on a top-level field."""
 
     field: str
@@ -100,8 +95,7 @@ class Filter:
     value: Value
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
+class Query(Struct, frozen=True):
     """Documents of one collection.
 
     Attributes:

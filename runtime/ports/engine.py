@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
+
+from msgspec import Struct
 
 from runtime.contract.states import FailureClass, ProgressStatus
 
@@ -28,8 +29,7 @@ class Emit(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class RunContext:
+class RunContext(Struct, frozen=True):
     """Everything that an engine may know of its run.
 
     Attributes:
@@ -51,8 +51,7 @@ class RunContext:
     cancelled: asyncio.Event
 
 
-@dataclass(frozen=True, slots=True)
-class RunResult:
+class RunResult(Struct, frozen=True):
     """How a run ended. The engine never raises for user code's faults: they are results.
 
     Attributes:

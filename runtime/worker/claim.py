@@ -6,11 +6,12 @@ import asyncio
 import contextlib
 import random
 import secrets
-from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Final
 
 import structlog
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from runtime.contract.dead_letter import message_key
 from runtime.contract.limits import SETTLE_BUDGET
@@ -41,8 +42,7 @@ SHORTEST_POLL: Final = 1.0
 log = structlog.get_logger()
 
 
-@dataclass(slots=True)
-class _Bid:
+class _Bid(Struct):
     """One delivery's wish to own a message."""
 
     message_id: str
@@ -62,8 +62,7 @@ class _Bid:
     """Set when an owner in this process has settled."""
 
 
-@dataclass(frozen=True, slots=True)
-class _InFlight:
+class _InFlight(Struct, frozen=True):
     """Another delivery owns the message and is alive."""
 
     record: ClaimRecord

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
 from typing import Final, Self
 
 import structlog
+from msgspec import Struct, field
 
 from runtime.contract.names import TTL_FIELD
 from runtime.ports.documents import Value
@@ -32,8 +32,7 @@ class ClaimState(StrEnum):
     """Given up for good, its letter is written."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClaimRecord:
+class ClaimRecord(Struct, frozen=True, kw_only=True):
     """One message's claim.
 
     Attributes:
@@ -117,7 +116,7 @@ class ClaimRecord:
         )
 
 
-_KNOWN: Final = {each.name for each in fields(ClaimRecord)} - {"others"} | {TTL_FIELD}
+_KNOWN: Final = set(ClaimRecord.__struct_fields__) - {"others"} | {TTL_FIELD}
 
 
 def _state(value: Value) -> ClaimState:

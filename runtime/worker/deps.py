@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from runtime.contract.settings.worker import WorkerSettings
 from runtime.identity.push_token import PushVerifier
@@ -14,8 +14,7 @@ from runtime.server import Lifecycle
 from runtime.worker.workload import Workload
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerDeps:
+class WorkerDeps(Struct, frozen=True, kw_only=True):
     """The parts of a worker that differ between production, the local sandbox and tests.
 
     Attributes:

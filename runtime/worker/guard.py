@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from types import TracebackType
 from typing import Any, Final, Self
 
 import structlog
+from msgspec import Struct
+from msgspec.structs import replace
 
 from runtime.contract.settings.worker import WorkerSettings
 from runtime.contract.states import FailureClass
@@ -48,8 +49,7 @@ class ClaimLost(Exception):
     """The document is another delivery's, or gone."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimTools:
+class ClaimTools(Struct, frozen=True):
     """What every guard of a process shares."""
 
     documents: Documents

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from runtime.contract.errors import Decision, HoldfastError
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PushRequest:
+class PushRequest(Struct, frozen=True, kw_only=True):
     """One `POST /`.
 
     Attributes:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from typing import Final
 
 import structlog
+from msgspec import Struct
 
 from runtime.contract.envelope import PushEnvelope
 from runtime.contract.outcomes import outcome
@@ -24,8 +24,7 @@ CANCEL_SECONDS: Final = 1.0
 log = structlog.get_logger()
 
 
-@dataclass(frozen=True, slots=True)
-class Worked:
+class Worked(Struct, frozen=True):
     """What settlement needs to know.
 
     Attributes:

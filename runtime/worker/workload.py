@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from runtime.contract.envelope import PushEnvelope
 from runtime.contract.errors import HoldfastError
 from runtime.contract.states import FailureClass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobFacts:
+class JobFacts(Struct, frozen=True, kw_only=True):
     """What a dead letter says about the job. None: not readable, or not of this kind of message.
 
     Attributes:
@@ -33,8 +33,7 @@ class JobFacts:
 NO_FACTS = JobFacts()
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(Struct, frozen=True):
     """How the work on a message ended.
 
     Attributes:

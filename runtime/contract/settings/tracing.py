@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
+
+from msgspec import Struct
 
 from runtime.contract.settings.parse import EnvironmentReader
 from runtime.contract.settings.render import in_milliseconds
@@ -23,8 +24,7 @@ _REQUIRED: Final = "GCP_REQUIRE_OTEL"
 _ENDPOINT: Final = re.compile(r"https://[A-Za-z0-9.-]{1,253}(:[1-9][0-9]{0,4})?", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TracingSettings:
+class TracingSettings(Struct, frozen=True, kw_only=True):
     """Where a role's spans go.
 
     Attributes:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, TypedDict
+
+from msgspec import Struct
 
 from runtime.contract.settings import job_keys, rules
 from runtime.contract.settings.parse import EnvironmentReader
@@ -17,8 +18,7 @@ _PREVIOUS_KID: Final = "BACKEND_PREVIOUS_KID"
 _INVALID_ID: Final = "invalid_backend_kid"
 
 
-@dataclass(frozen=True, slots=True)
-class PreviousKey:
+class PreviousKey(Struct, frozen=True):
     """A key that verifies beside the current one, and signs nothing.
 
     It is the key before the last rotation; or the one after the next, while services get to know it before anything is

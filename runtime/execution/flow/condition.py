@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from runtime.execution.flow.expression import Expression, Expressions, Literal, Reference
 from runtime.execution.flow.faults import Faults, FlowFault, below
@@ -17,8 +18,7 @@ COMPARISONS: Final = ("eq", "ne", "lt", "le", "gt", "ge", "in")
 WORDS: Final = (*COMPARISONS, "exists", "and", "or", "not")
 
 
-@dataclass(frozen=True, slots=True)
-class Compare:
+class Compare(Struct, frozen=True):
     """Two values against each other."""
 
     word: str
@@ -33,8 +33,7 @@ class Compare:
         return _COMPARE[self.word](left, right)
 
 
-@dataclass(frozen=True, slots=True)
-class Exists:
+class Exists(Struct, frozen=True):
     """Whether a path leads to a value; null is one."""
 
     reference: Reference
@@ -48,8 +47,7 @@ class Exists:
         return True
 
 
-@dataclass(frozen=True, slots=True)
-class Every:
+class Every(Struct, frozen=True):
     """`and`: all of them; the rest is not looked at after the first that does not hold."""
 
     members: tuple[Condition, ...]
@@ -59,8 +57,7 @@ class Every:
         return all(member.holds(scope) for member in self.members)
 
 
-@dataclass(frozen=True, slots=True)
-class AnyOf:
+class AnyOf(Struct, frozen=True):
     """`or`: one of them; the rest is not looked at after the first that holds."""
 
     members: tuple[Condition, ...]
@@ -70,8 +67,7 @@ class AnyOf:
         return any(member.holds(scope) for member in self.members)
 
 
-@dataclass(frozen=True, slots=True)
-class Negation:
+class Negation(Struct, frozen=True):
     """`not`."""
 
     member: Condition

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from runtime.execution.flow.condition import Condition
 from runtime.execution.flow.expression import Expression
 
 
-@dataclass(frozen=True, slots=True)
-class Evaluate:
+class Evaluate(Struct, frozen=True):
     """`set` and `template`: a value."""
 
     value: Expression
 
 
-@dataclass(frozen=True, slots=True)
-class Branch:
+class Branch(Struct, frozen=True):
     """`branch`: goes to the first case that holds.
 
     Attributes:
@@ -29,8 +28,7 @@ class Branch:
     otherwise: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class MapOver:
+class MapOver(Struct, frozen=True):
     """`map`: one value for each item of a list.
 
     Attributes:
@@ -46,8 +44,7 @@ class MapOver:
     concurrency: int
 
 
-@dataclass(frozen=True, slots=True)
-class HttpCall:
+class HttpCall(Struct, frozen=True):
     """`http`: one request.
 
     Attributes:
@@ -67,31 +64,27 @@ class HttpCall:
     accept_errors: bool
 
 
-@dataclass(frozen=True, slots=True)
-class EmitEvent:
+class EmitEvent(Struct, frozen=True):
     """`emit`: an event of the run's stream."""
 
     event: str
     payload: Expression
 
 
-@dataclass(frozen=True, slots=True)
-class Sleep:
+class Sleep(Struct, frozen=True):
     """`sleep`: waits."""
 
     seconds: Expression
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Struct, frozen=True):
     """`call`: runs a sub flow."""
 
     flow: str
     value: Expression
 
 
-@dataclass(frozen=True, slots=True)
-class Fail:
+class Fail(Struct, frozen=True):
     """`fail`: ends the run as failed."""
 
     message: Expression
@@ -101,8 +94,7 @@ class Fail:
 Action = Evaluate | Branch | MapOver | HttpCall | EmitEvent | Sleep | Call | Fail
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(Struct, frozen=True):
     """One step.
 
     Attributes:
@@ -122,8 +114,7 @@ class Node:
     on_error: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Graph:
+class Graph(Struct, frozen=True):
     """One flow: the main one, or a sub flow.
 
     Attributes:
@@ -137,8 +128,7 @@ class Graph:
     output: Expression | None
 
 
-@dataclass(frozen=True, slots=True)
-class Definition:
+class Definition(Struct, frozen=True):
     """A checked definition."""
 
     main: Graph

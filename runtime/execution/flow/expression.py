@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from runtime.execution.flow.faults import Faults, FlowFault, below
 from runtime.execution.flow.limits import (
@@ -21,8 +22,7 @@ _COMPACT: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _PART: Final = re.compile(r"\$\$\{|\$\{([^}]*)(\}?)")
 
 
-@dataclass(frozen=True, slots=True)
-class Literal:
+class Literal(Struct, frozen=True):
     """A value that is the same in every run."""
 
     value: object
@@ -32,8 +32,7 @@ class Literal:
         return self.value
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
+class Reference(Struct, frozen=True):
     """A value that is found."""
 
     path: Path
@@ -43,8 +42,7 @@ class Reference:
         return self.path.find(scope)
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class Text(Struct, frozen=True):
     """A string put together."""
 
     parts: tuple[str | Path, ...]
@@ -66,8 +64,7 @@ class Text:
         return "".join(done)
 
 
-@dataclass(frozen=True, slots=True)
-class Items:
+class Items(Struct, frozen=True):
     """A list with something to evaluate in it."""
 
     items: tuple[Expression, ...]
@@ -77,8 +74,7 @@ class Items:
         return [item.evaluate(scope) for item in self.items]
 
 
-@dataclass(frozen=True, slots=True)
-class Members:
+class Members(Struct, frozen=True):
     """An object with something to evaluate in it."""
 
     members: tuple[tuple[str, Expression], ...]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from runtime.execution.flow.limits import HTTP_SECONDS
 
 
-@dataclass(frozen=True, slots=True)
-class HttpRequest:
+class HttpRequest(Struct, frozen=True):
     """A request.
 
     Attributes:
@@ -28,8 +28,7 @@ class HttpRequest:
     seconds: float = HTTP_SECONDS
 
 
-@dataclass(frozen=True, slots=True)
-class HttpAnswer:
+class HttpAnswer(Struct, frozen=True):
     """An answer.
 
     Attributes:

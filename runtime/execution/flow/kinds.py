@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from runtime.execution.event import event_type_fault
 from runtime.execution.flow.condition import parse_condition
@@ -39,8 +40,7 @@ REFUSED_HEADERS: Final = frozenset(
 _ITEM: Final = Reference(Path("item", "item", ()))
 
 
-@dataclass(frozen=True, slots=True)
-class NodeReader:
+class NodeReader(Struct, frozen=True):
     """What reading a node needs.
 
     Attributes:
@@ -66,8 +66,7 @@ class NodeReader:
         return self.fields.name_of(name, self.flows, "flow in `flows`", needed=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(Struct, frozen=True):
     """One row of the table.
 
     Attributes:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from runtime.execution.flow.faults import FlowFault
 from runtime.execution.flow.limits import PATH_CHARACTERS, PATH_STEPS
@@ -25,8 +26,7 @@ class PathSyntax(ValueError):
     """A text is not a path; says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Path:
+class Path(Struct, frozen=True):
     """A parsed path.
 
     Attributes:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from runtime.contract.limits import EVENT_BYTES, INLINE_PAYLOAD_BYTES
 from runtime.execution.values import decode
@@ -44,8 +43,7 @@ class FrameBroken(ValueError):
     """Bytes that are no frame: user code wrote to a channel that is not its own."""
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(NamedTuple):
     """One frame, read."""
 
     kind: FrameKind

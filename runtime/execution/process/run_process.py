@@ -7,11 +7,11 @@ import contextlib
 import os
 import signal
 import socket
-from dataclasses import dataclass
 from functools import partial
 from typing import IO, Final, Self
 
 import structlog
+from msgspec import Struct
 
 from runtime.execution.meters import Level
 from runtime.execution.process.frames import (
@@ -36,8 +36,7 @@ _BUFFER: Final = 64 * 1024
 log = structlog.get_logger()
 
 
-@dataclass(frozen=True, slots=True)
-class Ends:
+class Ends(Struct, frozen=True):
     """The service's ends of what a process was given, before they are put on the loop."""
 
     guard: socket.socket

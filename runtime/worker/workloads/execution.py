@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from types import MappingProxyType
 from typing import Final
 
 import aiohttp
+from msgspec import Struct
 
 from runtime.contract.envelope import DispatchMessage, EnvelopeError, PushEnvelope, decode_data, parse_dispatch
 from runtime.contract.settings.worker import WorkerSettings
@@ -61,8 +61,7 @@ REFUSALS: Final[Mapping[str, str]] = MappingProxyType(
 """Outcome of every refusal of a job."""
 
 
-@dataclass(frozen=True, slots=True)
-class ExecutionWorkload:
+class ExecutionWorkload(Struct, frozen=True):
     """Reads jobs and makes attempts.
 
     Attributes:
@@ -133,8 +132,7 @@ class ExecutionWorkload:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class ExecutionJob:
+class ExecutionJob(Struct, frozen=True):
     """A verified job."""
 
     tools: AttemptTools

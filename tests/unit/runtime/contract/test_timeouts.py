@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from runtime.contract.alignment import LABELS, Alignment, Finding
 from runtime.contract.timeouts import RULES, advise, check
@@ -151,7 +151,7 @@ def test_a_message_names_rule_settings_values_and_a_value_that_would_pass() -> N
 
 
 def test_every_fact_has_a_label() -> None:
-    assert set(LABELS) == set(Alignment.__dataclass_fields__)
+    assert set(LABELS) == set(Alignment.__struct_fields__)
 
 
 seconds = st.integers(0, 4000)

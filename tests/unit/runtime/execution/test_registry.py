@@ -59,7 +59,7 @@ def test_asking_about_engines_loads_nothing_that_runs_them() -> None:
     code = (
         "import sys; from runtime.execution.registry import Engines;"
         "Engines({'flow': '', 'w': 'a:b'}).check('flow', {});"
-        "print([name for name in ('aiohttp', 'multiprocessing', 'ctypes', 'msgspec', 'structlog', 'google',"
+        "print([name for name in ('aiohttp', 'multiprocessing', 'ctypes', 'structlog', 'google',"
         " 'runtime.execution.process.starter') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

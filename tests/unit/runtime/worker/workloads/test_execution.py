@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from runtime.contract.limits import MESSAGE_DATA_BYTES
 from runtime.contract.outcomes import OUTCOMES
