@@ -7,8 +7,9 @@ from functools import cached_property
 
 from .grant import Grant
 from .resource import ACCOUNT, SCHEDULER_JOB, SERVICE, SERVICE_IDENTITY, SUBSCRIPTION, TOPIC, Resource
-from .service import Role, Service, origin
+from .service import Service, origin
 from .subscription import Delivery, Subscription
+from .workload import KINDS, Role, Workload
 
 
 class Facts:
@@ -35,6 +36,11 @@ class Facts:
     def services(self) -> list[Service]:
         """Cloud Run services."""
         return [Service(resource) for resource in self.of(SERVICE)]
+
+    @cached_property
+    def workloads(self) -> list[Workload]:
+        """Everything that Cloud Run runs, services among it."""
+        return [Workload(resource) for resource in self.of(*KINDS)]
 
     @cached_property
     def subscriptions(self) -> list[Subscription]:
@@ -162,11 +168,11 @@ class Facts:
         name, project = account.properties.known_text("accountId"), account.properties.known_text("project")
         return (said or (f"{name}@{project}.iam.gserviceaccount.com" if name and project else account.urn)).lower()
 
-    def runs_as(self, service: Service) -> str:
-        """The account of a service, see `account`; "" also where it names none."""
-        if not service.properties.has("template", "serviceAccount"):
+    def runs_as(self, workload: Workload) -> str:
+        """The account of what Cloud Run runs, see `account`; "" also where it names none."""
+        if not workload.properties.has(*workload.account_place):
             return ""
-        return self.account(service.resource, service.properties.known_text("template", "serviceAccount"), "template")
+        return self.account(workload.resource, workload.properties.known_text(*workload.account_place), "template")
 
     def pushes_as(self, subscription: Subscription) -> str:
         """The identity of a subscription's push tokens, see `account`; "" also where it pushes without."""

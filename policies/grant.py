@@ -6,8 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from .properties import Properties
-from .resource import Resource
+from .resource import Facet, Resource
 
 PUBSUB_AGENT: Final = re.compile(r"serviceAccount:service-[0-9]+@gcp-sa-pubsub\.iam\.gserviceaccount\.com", re.ASCII)
 """Pub/Sub's own service agent, by the number of the project."""
@@ -18,8 +17,8 @@ _TARGETS: Final = (
 _WIDE: Final = re.compile(r"gcp:(?:projects|folder|organizations)/\w+:\w+", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
+@dataclass(frozen=True)
+class Grant(Facet):
     """Facts about a grant.
 
     Attributes:
@@ -27,18 +26,7 @@ class Grant:
         member: who gets the role; the URN of an account where its e-mail is not known yet; "" where neither is.
     """
 
-    resource: Resource
     member: str
-
-    @property
-    def urn(self) -> str:
-        """URN of the resource."""
-        return self.resource.urn
-
-    @property
-    def properties(self) -> Properties:
-        """All of its properties."""
-        return self.resource.properties
 
     @property
     def role(self) -> str | None:

@@ -10,6 +10,9 @@ from typing import Final
 from .properties import Properties
 
 SERVICE: Final = "gcp:cloudrunv2/service:Service"
+SERVICE_V1: Final = "gcp:cloudrun/service:Service"
+RUN_JOB: Final = "gcp:cloudrunv2/job:Job"
+WORKER_POOL: Final = "gcp:cloudrunv2/workerPool:WorkerPool"
 SUBSCRIPTION: Final = "gcp:pubsub/subscription:Subscription"
 TOPIC: Final = "gcp:pubsub/topic:Topic"
 ACCOUNT: Final = "gcp:serviceaccount/account:Account"
@@ -85,3 +88,24 @@ class Resource:
         """Whether a full name can mean this resource, whose own project is not said."""
         name = self.properties.known_text("name")
         return name is not None and not self.properties.has("project") and text.rpartition("/")[2] == name
+
+
+@dataclass(frozen=True)
+class Facet:
+    """What the rules ask about one resource; what is absent is the platform's default.
+
+    Attributes:
+        resource: the resource.
+    """
+
+    resource: Resource
+
+    @property
+    def urn(self) -> str:
+        """URN of the resource."""
+        return self.resource.urn
+
+    @property
+    def properties(self) -> Properties:
+        """All of its properties."""
+        return self.resource.properties

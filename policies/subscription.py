@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from .properties import Properties, Unreadable
-from .resource import Resource
+from .properties import Unreadable
+from .resource import Facet
 from .service import Service
 
 ACK_DEFAULT: Final = 10
@@ -23,21 +23,8 @@ PUSH_BACKOFF_MAX: Final = 60
 """Pub/Sub: longest pause between pushes where there is no retry policy, seconds."""
 
 
-@dataclass(frozen=True, slots=True)
-class Subscription:
+class Subscription(Facet):
     """Facts about a subscription, read as they are asked for; what is absent is the platform's default."""
-
-    resource: Resource
-
-    @property
-    def urn(self) -> str:
-        """URN of the resource."""
-        return self.resource.urn
-
-    @property
-    def properties(self) -> Properties:
-        """All of its properties."""
-        return self.resource.properties
 
     @property
     def pushes(self) -> bool:

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from ..rule import Context, Rule, Severity, rule
-from ..service import Role, origin
+from ..service import origin
 from ..subscription import Delivery, Subscription
+from ..workload import Role
 from .delivery_timeouts import SETTLE_BUDGET
 
 ACK_MIN: Final = 10

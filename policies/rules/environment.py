@@ -11,7 +11,8 @@ from typing import Final
 
 from ..resource import Resource
 from ..rule import Context, Level, Rule, Scope, Severity, rule
-from ..service import Role, Service
+from ..service import Service
+from ..workload import Role
 
 _RESERVED: Final = frozenset({"PORT", "K_SERVICE", "K_REVISION", "K_CONFIGURATION", "METRICS_PORT"})
 _FORBIDDEN: Final = re.compile(

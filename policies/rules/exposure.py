@@ -8,8 +8,9 @@ from typing import Final
 from ..facts import Facts
 from ..resource import DNS_ZONE, ENDPOINT_GROUP, Resource
 from ..rule import Context, Level, Rule, Scope, Severity, rule
-from ..service import Role, Service, origin
+from ..service import Service, origin
 from ..subscription import Delivery, Subscription
+from ..workload import Role
 from .identity import PUBLIC
 
 

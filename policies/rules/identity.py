@@ -10,8 +10,9 @@ from ..facts import Facts
 from ..grant import Grant
 from ..resource import ACCOUNT, ACCOUNT_KEY, SCHEDULER_JOB, Resource
 from ..rule import Context, Option, Rule, Scope, Severity, rule
-from ..service import Role, Service
+from ..service import Service
 from ..subscription import Delivery, Subscription
+from ..workload import Role
 
 _DEFAULT_ACCOUNT: Final = re.compile(
     r"[0-9]+-compute@developer\.gserviceaccount\.com|[^@]+@appspot\.gserviceaccount\.com", re.ASCII
@@ -45,7 +46,7 @@ def i01(service: Service, context: Context) -> Iterator[str]:
     """An account is named, is not the platform's default, and is not shared."""
     account = context.facts.runs_as(service)
     if not account:
-        if service.account is None:
+        if service.properties.text(*service.account_place) is None:
             yield "it names no serviceAccount, so it runs as the project's default account"
         return
     if _DEFAULT_ACCOUNT.fullmatch(account):

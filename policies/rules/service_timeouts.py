@@ -11,7 +11,8 @@ from typing import Final
 from ..facts import Facts
 from ..resource import NOTIFICATION, SCHEDULER_JOB, SUBSCRIPTION, Resource
 from ..rule import Context, Rule, Scope, Severity, rule
-from ..service import Role, Service
+from ..service import Service
+from ..workload import Role
 from .delivery_timeouts import SETTLE_BUDGET
 
 REQUEST_MAX: Final = 3600

@@ -9,7 +9,8 @@ from typing import Final
 from ..properties import Properties
 from ..resource import IMAGE_BUILD
 from ..rule import Context, Level, Option, Rule, Scope, Severity, rule
-from ..service import Role, Service
+from ..service import Service
+from ..workload import Role
 
 _DIGEST: Final = re.compile(r"[^\s@]+@sha256:[0-9a-f]{64}", re.ASCII)
 READY: Final = "/health/ready"

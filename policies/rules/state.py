@@ -9,7 +9,8 @@ from ..facts import Facts
 from ..grant import Grant
 from ..resource import BUCKET, DATABASE, FIELD, NOTIFICATION, SECRET, SERVICE, SQL_INSTANCE, Resource
 from ..rule import Context, Level, Option, Rule, Scope, Severity, rule
-from ..service import Role, Service
+from ..service import Service
+from ..workload import Role
 
 TTL_FIELD: Final = "expires_at_ts"
 _CLAIMS: Final = "pubsub-claims"
