@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
-from msgspec.structs import replace
-
 from infra.sections.api import ApiPlan
 from infra.sections.executor import ExecutorPlan
 from infra.sections.worker import WorkerPlan
@@ -48,9 +46,8 @@ def align(plans: Plans) -> Alignment:
     if worker.message_retention is not None:
         facts = _with_message_retention(facts, given, _seconds(worker.message_retention))
     if worker.claim_retention is not None:
-        facts = replace(facts, claim_retention=_seconds(worker.claim_retention))
-    return replace(
-        facts,
+        facts = facts._replace(claim_retention=_seconds(worker.claim_retention))
+    return facts._replace(
         startup_delay=0,
         startup_period=STARTUP_PERIOD,
         startup_failures=STARTUP_FAILURES,
@@ -76,8 +73,7 @@ def derive_executor_timeout(run: timedelta) -> timedelta:
 def _with_stale_after(facts: Alignment, given: derivation.GivenTimeouts, stale_after: int) -> Alignment:
     ack, park = known(facts.ack), min(stale_after, known(facts.process))
     broker = derivation.derive_broker_attempts(given.ceiling, given.request, ack, park, given.min_backoff)
-    facts = replace(
-        facts,
+    facts = facts._replace(
         stale_after=stale_after,
         run_lease=derivation.derive_run_lease(stale_after, given.heartbeat),
         broker_env=broker,
@@ -87,8 +83,7 @@ def _with_stale_after(facts: Alignment, given: derivation.GivenTimeouts, stale_a
 
 
 def _with_message_retention(facts: Alignment, given: derivation.GivenTimeouts, retention: int) -> Alignment:
-    return replace(
-        facts,
+    return facts._replace(
         message_retention=retention,
         claim_retention=derivation.derive_claim_retention(known(facts.process), retention),
         job_token_life=derivation.derive_job_token_life(retention, given.request),

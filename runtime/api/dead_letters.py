@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
 import structlog
-from msgspec.structs import replace
 
 from runtime.api.dead_message import DeadMessage, read_dead_message
 from runtime.api.json_value import off_loop

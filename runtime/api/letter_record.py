@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from datetime import datetime
 from enum import StrEnum
 
 import msgspec
-from msgspec.structs import asdict
 
 from runtime.api.run_view import timestamp
 from runtime.contract.dead_letter import DeadLetter

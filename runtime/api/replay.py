@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import structlog
-from msgspec.structs import replace
 
 from runtime.api.dispatch import Dispatcher
 from runtime.api.fields import RUN_ID

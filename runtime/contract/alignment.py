@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import MappingProxyType
-from typing import Final
-
-from msgspec import Struct
+from typing import Final, NamedTuple
 
 Fact = int | str | tuple[str, ...] | None
 """A number (seconds or a count; flags are bool), an address, or addresses; None: not known here."""
 
 
-class Alignment(Struct, frozen=True, kw_only=True):
+class Alignment(NamedTuple):
     """Facts about one worker, its subscription, and the services around it.
 
     Durations are whole seconds. None means "not known here" and skips only the rules that need the fact. What a
@@ -130,7 +128,7 @@ class Alignment(Struct, frozen=True, kw_only=True):
         return value
 
 
-class Finding(Struct, frozen=True):
+class Finding(NamedTuple):
     """One rule that does not hold.
 
     Attributes:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
-
-from msgspec import Struct
-from msgspec.structs import asdict
 
 from runtime.contract.names import TTL_FIELD
 from runtime.contract.states import FailureClass, RunState
@@ -46,7 +44,8 @@ def read_time(text: str | None) -> datetime | None:
         return None
 
 
-class DeadLetter(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetter:
     """Why a message was given up, and what is needed to find, judge and replay it.
 
     Attributes:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Final
-
-from msgspec import Struct
+from typing import Final, NamedTuple
 
 from runtime.contract.dead_letter import read_time
 
@@ -21,7 +19,7 @@ _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9._~+%-]{2,254}", re.ASCII)
 _COUNT: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
 
 
-class DeadLetterSource(Struct, frozen=True):
+class DeadLetterSource(NamedTuple):
     """Where a dead-lettered message was given up.
 
     Attributes:

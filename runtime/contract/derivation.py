@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
-
-from msgspec import Struct
+from typing import Final, NamedTuple
 
 from runtime.contract import limits
 from runtime.contract.alignment import Alignment
@@ -19,7 +17,7 @@ STALE_AFTER: Final = 180
 """Least stale age, where there is room: each shorter park costs the broker's attempts."""
 
 
-class GivenTimeouts(Struct, frozen=True, kw_only=True):
+class GivenTimeouts(NamedTuple):
     """What a stack says of one worker; seconds and counts.
 
     Attributes:

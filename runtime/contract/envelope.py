@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Final, TypeVar
-
-from msgspec import Struct
+from typing import Final, NamedTuple, TypeVar
 
 from runtime.contract import limits, names
 from runtime.contract.errors import HoldfastError
@@ -28,7 +26,7 @@ class EnvelopeError(HoldfastError):
     code = "envelope_malformed"
 
 
-class PushEnvelope(Struct, frozen=True):
+class PushEnvelope(NamedTuple):
     """What the broker says of a message.
 
     Attributes:
@@ -50,7 +48,7 @@ class PushEnvelope(Struct, frozen=True):
     ordering_key: str
 
 
-class DispatchMessage(Struct, frozen=True):
+class DispatchMessage(NamedTuple):
     """What the API says of a job.
 
     Attributes:

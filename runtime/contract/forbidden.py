@@ -10,9 +10,7 @@ import re
 from collections.abc import Mapping
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Final
-
-from msgspec import Struct
+from typing import Final, NamedTuple
 
 from runtime.contract.settings.faults import Fault
 
@@ -30,7 +28,7 @@ class Role(StrEnum):
     """The worker that also talks to a SQL database."""
 
 
-class Family(Struct, frozen=True):
+class Family(NamedTuple):
     """Variables that are refused for one reason.
 
     Attributes:

@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Final
-
-from msgspec import Struct
+from typing import Final, NamedTuple
 
 
 class Verdict(StrEnum):
@@ -26,7 +24,7 @@ class Verdict(StrEnum):
     """Negative acknowledgement of a caller or request that is not ours to judge; no claim was touched."""
 
 
-class Outcome(Struct, frozen=True):
+class Outcome(NamedTuple):
     """One row of the table.
 
     Attributes:

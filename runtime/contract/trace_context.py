@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Final, Self
-
-from msgspec import Struct
+from typing import Final, NamedTuple, Self
 
 TRACEPARENT: Final = "traceparent"
 TRACESTATE: Final = "tracestate"
@@ -22,7 +20,7 @@ _STATE: Final = re.compile(r"[\x20-\x7e]*", re.ASCII)
 _SAMPLED: Final = 1
 
 
-class TraceContext(Struct, frozen=True):
+class TraceContext(NamedTuple):
     """A span that others can be children of.
 
     Attributes:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-from msgspec import Struct
+from typing import NamedTuple
 
 from runtime.contract.errors import HoldfastError
 
 
-class Fault(Struct, frozen=True):
+class Fault(NamedTuple):
     """One setting that does not hold.
 
     Attributes:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
-from typing import Final
-
-from msgspec import Struct
+from typing import Final, NamedTuple
 
 from runtime.contract.settings.parse import EnvironmentReader
 from runtime.contract.settings.render import in_milliseconds
@@ -24,7 +22,7 @@ _REQUIRED: Final = "GCP_REQUIRE_OTEL"
 _ENDPOINT: Final = re.compile(r"https://[A-Za-z0-9.-]{1,253}(:[1-9][0-9]{0,4})?", re.ASCII)
 
 
-class TracingSettings(Struct, frozen=True, kw_only=True):
+class TracingSettings(NamedTuple):
     """Where a role's spans go.
 
     Attributes:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, TypedDict
-
-from msgspec import Struct
+from typing import Final, NamedTuple, TypedDict
 
 from runtime.contract.settings import job_keys, rules
 from runtime.contract.settings.parse import EnvironmentReader
@@ -18,7 +16,7 @@ _PREVIOUS_KID: Final = "BACKEND_PREVIOUS_KID"
 _INVALID_ID: Final = "invalid_backend_kid"
 
 
-class PreviousKey(Struct, frozen=True):
+class PreviousKey(NamedTuple):
     """A key that verifies beside the current one, and signs nothing.
 
     It is the key before the last rotation; or the one after the next, while services get to know it before anything is

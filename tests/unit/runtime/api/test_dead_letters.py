@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from msgspec import structs
-from msgspec.structs import replace
 
 from runtime.api.problem import Problem
 from runtime.api.run_record import RunRecord

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
 from runtime.contract.alignment import LABELS, Alignment, Finding
 from runtime.contract.timeouts import RULES, advise, check
@@ -22,8 +21,8 @@ DEFAULTS = Alignment(
     dispatch_deadline=600, executor_run=3540, executor_timeout=3600, api_request_env=3600, api_timeout=3600,
     sync_wait=3570, job_token_life=87300, max_queue_age=86400, message_texts=("job", "https://api.example/x?a=b"),
 )  # fmt: skip
-LONG = replace(
-    DEFAULTS, request_env=3600, service_timeout=3600, process=3570, run=3540, cpu_idle=False, max_instances=2,
+LONG = DEFAULTS._replace(
+    request_env=3600, service_timeout=3600, process=3570, run=3540, cpu_idle=False, max_instances=2,
     broker_env=53, broker_attempts=53, job_token_life=90300,
 )  # fmt: skip
 
@@ -87,7 +86,7 @@ def test_the_longest_requests_agree_with_enough_attempts() -> None:
 def test_one_step_over_the_edge_is_one_finding(
     changes: dict[str, Any], rule: str, setting: str, passing: object
 ) -> None:
-    assert found(replace(DEFAULTS, **changes)) == [(rule, setting, passing)]
+    assert found(DEFAULTS._replace(**changes)) == [(rule, setting, passing)]
 
 
 @pytest.mark.parametrize(
@@ -105,18 +104,18 @@ def test_where_the_broker_hangs_up_first_more_is_needed(
     changes: dict[str, Any], rule: str, setting: str, passing: object
 ) -> None:
     """BR-46"""
-    assert found(replace(LONG, **changes)) == [(rule, setting, passing)]
+    assert found(LONG._replace(**changes)) == [(rule, setting, passing)]
 
 
 def test_an_audience_may_be_another_if_the_service_accepts_it() -> None:
     other: dict[str, Any] = {"push_audience": "https://x", "audience_env": "https://x"}
-    assert check(replace(DEFAULTS, **other, custom_audiences=(ADDRESS, "https://x"))) == []
+    assert check(DEFAULTS._replace(**other, custom_audiences=(ADDRESS, "https://x"))) == []
 
 
 def test_a_path_of_its_own_is_no_other_endpoint_and_any_further_one_is() -> None:
     """BR-31"""
-    assert check(replace(DEFAULTS, push_endpoint=f"{ADDRESS}/")) == []
-    assert found(replace(DEFAULTS, push_endpoint=f"{ADDRESS}/push"))[0][:2] == ("T11", "push_endpoint")
+    assert check(DEFAULTS._replace(push_endpoint=f"{ADDRESS}/")) == []
+    assert found(DEFAULTS._replace(push_endpoint=f"{ADDRESS}/push"))[0][:2] == ("T11", "push_endpoint")
 
 
 def test_without_the_services_address_the_endpoint_says_what_the_audience_must_be() -> None:
@@ -126,14 +125,14 @@ def test_without_the_services_address_the_endpoint_says_what_the_audience_must_b
 
 
 def test_a_worker_that_is_not_told_the_brokers_number_needs_the_least() -> None:
-    assert check(replace(DEFAULTS, broker_env=0, broker_attempts=5)) == []
+    assert check(DEFAULTS._replace(broker_env=0, broker_attempts=5)) == []
 
 
 def test_advice_is_no_finding() -> None:
     assert advise(DEFAULTS) == []
-    (finding,) = advise(replace(DEFAULTS, startup_failures=31))
+    (finding,) = advise(DEFAULTS._replace(startup_failures=31))
     assert (finding.id, finding.settings[0], finding.passing) == ("T06", "process", 569)
-    assert check(replace(DEFAULTS, startup_failures=31)) == []
+    assert check(DEFAULTS._replace(startup_failures=31)) == []
 
 
 def test_a_signed_url_is_not_repeated() -> None:
@@ -151,7 +150,7 @@ def test_a_message_names_rule_settings_values_and_a_value_that_would_pass() -> N
 
 
 def test_every_fact_has_a_label() -> None:
-    assert set(LABELS) == set(Alignment.__struct_fields__)
+    assert set(LABELS) == set(Alignment._fields)
 
 
 seconds = st.integers(0, 4000)
@@ -188,7 +187,7 @@ def test_what_is_suggested_leads_to_facts_that_pass(facts: Alignment) -> None:
             if not findings:
                 break
             change: dict[str, Any] = {findings[0].settings[0]: findings[0].passing}
-            tried = replace(tried, **change)
+            tried = tried._replace(**change)
         assert list(rule(tried)) == [], f"{rule_id}: {facts}"
 
 
@@ -207,7 +206,7 @@ def test_not_knowing_a_fact_only_silences_rules(facts: Alignment, name: str) -> 
     if name in {"service_timeout", "ack_subscription", "broker_attempts", "service_address"}:
         return
     known = {(finding.id, finding.settings[0]) for finding in check(facts)}
-    for finding in check(replace(facts, **{name: None})):
+    for finding in check(facts._replace(**{name: None})):
         assert (finding.id, finding.settings[0]) in known or finding.id == "T12"
 
 
@@ -231,7 +230,7 @@ def test_more_room_never_makes_a_finding(facts: Alignment, slack: tuple[str, str
     if not isinstance(value, int):
         return
     change: dict[str, Any] = {name: max(0, value + direction * step)}
-    roomier = replace(facts, **change)
+    roomier = facts._replace(**change)
 
     def settings(found: list[Finding]) -> set[str]:
         return {name for finding in found for name in finding.settings}
@@ -244,6 +243,6 @@ def test_more_room_never_makes_a_finding(facts: Alignment, slack: tuple[str, str
 def test_more_attempts_of_the_broker_are_never_too_few(facts: Alignment, more: int) -> None:
     if facts.broker_attempts is None or facts.broker_attempts + more > 100 or facts.broker_attempts < 5:
         return
-    told = replace(facts, broker_env=facts.broker_attempts)
-    roomier = replace(told, broker_attempts=facts.broker_attempts + more, broker_env=facts.broker_attempts + more)
+    told = facts._replace(broker_env=facts.broker_attempts)
+    roomier = told._replace(broker_attempts=facts.broker_attempts + more, broker_env=facts.broker_attempts + more)
     assert len(list(RULES["T09"](roomier))) <= len(list(RULES["T09"](told)))
