@@ -7,6 +7,7 @@ from typing import Final
 from ..rule import Rule
 from . import (
     broker_timeouts,
+    containers,
     dead_letters,
     delivery_timeouts,
     environment,
@@ -32,6 +33,7 @@ RULES: Final[tuple[Rule, ...]] = tuple(
             *identity.RULES,
             *grants.RULES,
             *exposure.RULES,
+            *containers.RULES,
             *services.RULES,
             *environment.RULES,
             *state.RULES,

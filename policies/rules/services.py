@@ -1,40 +1,19 @@
-"""How services run: image, probes, CPU, scaling."""
+"""How services run: probes, CPU, scaling."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Final
 
 from ..properties import Properties
-from ..resource import IMAGE_BUILD
 from ..rule import Context, Level, Option, Rule, Scope, Severity, rule
 from ..service import Service
 from ..workload import Role
 
-_DIGEST: Final = re.compile(r"[^\s@]+@sha256:[0-9a-f]{64}", re.ASCII)
 READY: Final = "/health/ready"
 LIVE: Final = "/health/live"
 CAP: Final = 100
 """More instances than this are a mistake more often than a plan."""
-
-
-@rule(
-    "R01",
-    "Images are named by digest",
-    over=lambda facts: facts.services,
-    scope=Scope.RESOURCE,
-    breaks="a tag moves and no deployment notices, or two instances of one revision differ",
-    fix="Use NAME@sha256:DIGEST",
-)
-def r01(service: Service, _: Context) -> Iterator[str]:
-    """Every container's image; one that is not known yet is R18's, and this rule's once it is."""
-    for container in service.containers:
-        if _is_to_come(container):
-            continue
-        image = container.text("image")
-        if image is None or not _DIGEST.fullmatch(image):
-            yield f"{container.place('image')} names no digest"
 
 
 @rule(
@@ -174,23 +153,4 @@ def r17(service: Service, _: Context) -> Iterator[str]:
         yield "its port is called h2c"
 
 
-@rule(
-    "R18",
-    "An image that is not known yet is one that the deployment builds",
-    over=lambda facts: facts.services,
-    breaks="a preview passes whatever the deployment will run",
-    fix="Name the image by digest, or by the digest of an Image of docker-build",
-)
-def r18(service: Service, context: Context) -> Iterator[str]:
-    """Of what comes from a build, R01 is asked in the deployment, before the service is touched."""
-    builds = {build.urn for build in context.facts.of(IMAGE_BUILD)}
-    for container in service.containers:
-        if _is_to_come(container) and builds.isdisjoint(service.resource.came_from("template")):
-            yield f"{container.place('image')} is not known yet, and comes from no build"
-
-
-def _is_to_come(container: Properties) -> bool:
-    return container.has("image") and container.known("image") is None
-
-
-RULES: Final[tuple[Rule, ...]] = (r01, r02, r03, r04, r05, r06, r07, r08, r17, r18)
+RULES: Final[tuple[Rule, ...]] = (r02, r03, r04, r05, r06, r07, r08, r17)

@@ -82,6 +82,10 @@ GRPC: Final = _endpoints(
     # gRPC's core reads these by itself: whom it trusts, what it encrypts with, whom it goes through.
     "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH GRPC_SSL_CIPHER_SUITES grpc_proxy no_grpc_proxy"
 )
+UNIVERSE: Final = _endpoints(
+    # Google's libraries put it in place of googleapis.com.
+    "GOOGLE_CLOUD_UNIVERSE_DOMAIN"
+)
 EMULATORS: Final = _endpoints(
     "STORAGE_EMULATOR_HOST PUBSUB_EMULATOR_HOST FIRESTORE_EMULATOR_HOST DATASTORE_EMULATOR_HOST"
 )
@@ -104,8 +108,8 @@ DATABASE: Final = _credentials(
     """
 )
 
-_COMPLETE: Final = (CREDENTIALS, KEY_MATERIAL, TRANSPORT, GRPC, EMULATORS, SECRET_EMULATOR, EVERY_OVERRIDE)
-_WORKER: Final = (CREDENTIALS, KEY_MATERIAL, GRPC, EMULATORS, QUEUE_OVERRIDES)
+_COMPLETE: Final = (CREDENTIALS, KEY_MATERIAL, TRANSPORT, GRPC, UNIVERSE, EMULATORS, SECRET_EMULATOR, EVERY_OVERRIDE)
+_WORKER: Final = (CREDENTIALS, KEY_MATERIAL, GRPC, UNIVERSE, EMULATORS, QUEUE_OVERRIDES)
 
 FORBIDDEN: Final[Mapping[Role, tuple[Family, ...]]] = MappingProxyType(
     {

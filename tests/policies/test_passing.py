@@ -63,8 +63,19 @@ PASSING: dict[str, list[Change]] = {
     "R11 with the public key before": [(WORKER, "env.BACKEND_PREVIOUS_PUB", pair().public)],
     "R11 with a name that only has the word in it": [(WORKER, "env.KEYBOARD", "x")],
     "R11 with nothing in it": [(WORKER, "env.SHOP_TOKEN", "")],
+    "R11 with names of what is no secret": [
+        (WORKER, f"env.{name}", "x")
+        for name in ("PUBLIC_KEY", "API_KEY_HASHES", "TOKEN_URL", "SECRET_NAME", "MONKEY", "PASS_THROUGH", "MAX_TOKENS")
+    ],
     "R12 with a number": [(API, "env.SHOP_SECRET", {"valueSource": {"secretKeyRef": {"secret": "s", "version": "7"}}})],
     "R15 with true": [(WORKER, "env.GCP_REQUIRE_OTEL", "true")],
+    **{
+        f"R19 with {cpu} CPU and {memory}": [(WORKER, f"{CONTAINER}.resources.limits", {"cpu": cpu, "memory": memory})]
+        for cpu, memory in (
+            *(("1", "128Mi"), ("1", "4Gi"), ("2000m", "8Gi"), ("4", "2Gi"), ("4", "16Gi"), ("6", "4Gi"), ("6", "24Gi")),
+            *(("8", "4Gi"), ("8", "32Gi")),
+        )
+    },
     "S12 with other events of the same objects": [
         ("Notification/content-notifies-media", "objectNamePrefix", "users/"),
         ("Notification/content-notifies-media", "eventTypes", ["OBJECT_METADATA_UPDATE"]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from tests.support.policy_programs import (
     ACCOUNTS,
@@ -101,6 +101,10 @@ ONE_CHANGE: list[tuple[str, Change]] = [
     ("R11", (API, "env.BACKEND_KEY", "plain")),
     ("R11", (WORKER, "env.SHOP", "-----BEGIN EC PRIVATE KEY-----")),
     ("R11", (WORKER, "env.SHOP_TOKEN", "x")),
+    ("R10", (WORKER, "env.grpc_proxy", "")),
+    ("R10", (API, "env.GOOGLE_CLOUD_UNIVERSE_DOMAIN", "example.com")),
+    *(("R11", (WORKER, f"env.{name}", "x")) for name in (
+        "DB_PASS", "db_password", "STRIPE_APIKEY", "API_KEY_V2", "PRIVATE_KEY_PEM", "SHOP_TOKEN_FOR_ALL")),
     ("R12", (API, "env.BACKEND_KEY", {"valueSource": {"secretKeyRef": {"secret": "s"}}})),
     ("R13", (API, "env.BACKEND_KEY", {"valueSource": {"secretKeyRef": {"secret": "s", "version": "latest"}}})),
     ("R14", (WORKER, "env.BACKEND_KEY", {"valueSource": {"secretKeyRef": {"secret": "s", "version": "7"}}})),
@@ -111,6 +115,10 @@ ONE_CHANGE: list[tuple[str, Change]] = [
     ("R17", (WORKER, f"{CONTAINER}.ports.name", "h2c")),
     ("R17", (API, f"{CONTAINER}.ports.name", "h2c")),
     ("R18", (WORKER, f"{CONTAINER}.image", UNKNOWN)),
+    *(("R19", (WORKER, f"{CONTAINER}.resources.limits", {"cpu": cpu, "memory": memory})) for cpu, memory in (
+        ("8", "1Gi"), ("1", "99999Gi"), ("1", "1Mi"), ("4", "2047Mi"), ("6", "4095Mi"), ("1", "4097Mi"),
+        ("2", "8193Mi"), ("4", "16385Mi"), ("6", "24577Mi"), ("8", "32769Mi"),
+        ("1999m", "5G"), ("8", "much"), ("1", "127Mi"))),
     ("S01", (WORKER, "deletionProtection", None)),
     ("S01", ("Database/state-database", "deleteProtectionState", None)),
     ("S03", ("Field/state-ttl-pubsub-claims", "ttlConfig", None)),
@@ -159,6 +167,19 @@ ACCOUNT = f"serviceAccount:holdfast-api@{ACCOUNTS}"
 PUSHER = f"serviceAccount:holdfast-execution-push@{ACCOUNTS}"
 GROUP = "gcp:compute/regionNetworkEndpointGroup:RegionNetworkEndpointGroup"
 
+IMAGE = f"europe-west1-docker.pkg.dev/p/r/i@sha256:{'0' * 64}"
+WORKER_POOL = "gcp:cloudrunv2/workerPool:WorkerPool"
+
+
+def _job(variable: dict[str, Any]) -> Declared:
+    container = {"image": IMAGE, "envs": [variable]}
+    return Declared("gcp:cloudrunv2/job:Job", "other", {"template": {"template": {"containers": [container]}}})
+
+
+def _first_api(container: dict[str, Any]) -> Declared:
+    return Declared("gcp:cloudrun/service:Service", "first", {"template": {"spec": {"containers": [container]}}})
+
+
 ONE_MORE: list[tuple[set[str], Declared]] = [
     ({"I04"}, grant("serviceIamMember:ServiceIamMember", "other", "roles/run.invoker", ACCOUNT, package="cloudrunv2",
                     name="holdfast-execution")),
@@ -176,6 +197,17 @@ ONE_MORE: list[tuple[set[str], Declared]] = [
                     project=PROJECT)),
     ({"I16"}, grant("topicIAMMember:TopicIAMMember", "more", "roles/pubsub.publisher", PUSHER, topic="objects")),
     ({"L04"}, Declared("gcp:serviceaccount/account:Account", "short", {"accountId": "A", "project": PROJECT})),
+    ({"R01"}, Declared(WORKER_POOL, "pool", {"template": {"containers": [{"image": "i:latest"}]}})),
+    ({"R01", "R20"}, _first_api({"image": "i:latest"})),
+    ({"R09"}, _job({"name": "PORT", "value": "8080"})),
+    ({"R10"}, _job({"name": "PUBSUB_EMULATOR_HOST", "value": ""})),
+    ({"R11"}, _job({"name": "BACKEND_KEY", "value": "plain"})),
+    ({"R12"}, _job({"name": "SHOP", "valueSource": {"secretKeyRef": {"secret": "s"}}})),
+    ({"R13", "R20"}, _first_api({"image": IMAGE, "envs": [
+        {"name": "SHOP", "valueFrom": {"secretKeyRef": {"name": "s", "key": "latest"}}}]})),
+    ({"R19"}, Declared(WORKER_POOL, "pool", {"template": {"containers": [
+        {"image": IMAGE, "resources": {"limits": {"memory": "511Mi"}}}]}})),
+    ({"R20"}, _first_api({"image": IMAGE, "envs": [{"name": "A", "value": "b"}]})),
     ({"X03"}, Declared(GROUP, "front", {"cloudRun": {"service": "holdfast-executor"}})),
 ]  # fmt: skip
 """Rules, and a resource that breaks them."""
