@@ -169,7 +169,7 @@ class LocalStack:
     def _real_engine(self, config: Mapping[str, str], secrets: Mapping[str, str]) -> PulumiEngine:
         if self._options.mutate is not unchanged:
             raise LocalStackFailed("registrations can be changed on the embedded engine only")
-        from sandbox.engine.pulumi_cli import PulumiEngine, policy_packs  # the automation API loads where it is used
+        from sandbox.engine.pulumi_cli import PulumiEngine, policy_packs  # the command line starts without them
         from sandbox.engine.pulumi_home import PulumiHome
 
         return PulumiEngine(

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import gc
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 
 from pulumi.errors import RunError
@@ -14,6 +12,7 @@ from pulumi.runtime import run_in_stack, set_all_config
 from pulumi.runtime.settings import Settings, configure
 
 from sandbox.engine.changes import Changes
+from sandbox.engine.collector import uncollected
 from sandbox.engine.deployment import Deployment, DeploymentFailed
 from sandbox.engine.judgement import violations
 from sandbox.engine.monitor import EmbeddedLog, EmbeddedMonitor
@@ -65,7 +64,7 @@ def realise(
         _run_program(program or _project_program())
 
     # A thread of its own has an empty context and no event loop: nothing of the caller's is touched.
-    with ONE_AT_A_TIME, _uncollected(), ThreadPoolExecutor(max_workers=1, thread_name_prefix="pulumi") as thread:
+    with ONE_AT_A_TIME, uncollected(), ThreadPoolExecutor(max_workers=1, thread_name_prefix="pulumi") as thread:
         error = thread.submit(run).exception()
     if error is not None or monitor.faults or log.errors:
         raise DeploymentFailed(_fault_lines(error, monitor, log)) from error
@@ -79,20 +78,6 @@ def _judged(registrations: Sequence[Registration]) -> list[str]:
     if refused := [str(one) for one in found if one.mandatory]:
         raise DeploymentFailed(refused)
     return [str(one) for one in found]
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Google's SDK makes hundreds of thousands of objects that stay; looking at them again and again is a sixth of the
-    time of a run.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _finished(changes: Changes, monitor: EmbeddedMonitor, warnings: Sequence[str]) -> Deployment:

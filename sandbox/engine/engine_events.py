@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -46,6 +47,15 @@ class EngineEvents:
     violations: list[Violation] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
+
+    @classmethod
+    def read(cls, log: str) -> EngineEvents:
+        """What the engine wrote, an event a line."""
+        events = cls()
+        for line in log.splitlines():
+            if line.strip():
+                events(EngineEvent.from_json(json.loads(line)))
+        return events
 
     def __call__(self, event: EngineEvent) -> None:
         """Takes one event."""

@@ -22,16 +22,22 @@ class EngineState:
 
     Attributes:
         resources: as the engine writes them, in the order of creation.
+        outputs: what the program exports.
+        secret_outputs: names of the outputs that are secret.
     """
 
     resources: Sequence[Mapping[str, Any]] = field(repr=False)
+    outputs: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    secret_outputs: frozenset[str] = frozenset()
 
     @classmethod
     def read(cls, deployment: Mapping[str, Any] | None) -> EngineState:
-        """The resources of an export, without the stack and its providers."""
+        """The resources of an export, without the stack and its providers, and the stack's outputs."""
         rows = (deployment or {}).get("resources") or []
+        stack: Mapping[str, Any] = next((row for row in rows if row["type"] == ROOT_TYPE), {})
         return cls(
-            [row for row in rows if row["type"] != ROOT_TYPE and not row["type"].startswith("pulumi:providers:")]
+            [row for row in rows if row["type"] != ROOT_TYPE and not row["type"].startswith(_PROVIDERS)],
+            *_plain(stack.get("outputs")),
         )
 
     def registrations(self) -> tuple[Registration, ...]:

@@ -5,18 +5,17 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import traceback
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Any
 
 import grpc
 from pulumi import log
-from pulumi.automation import _stack
 from pulumi.automation._server import LanguageServer
 from pulumi.errors import RunError
 from pulumi.runtime import reset_options, run_in_stack, set_all_config
-from pulumi.runtime.proto import language_pb2
+from pulumi.runtime.proto import engine_pb2, language_pb2
+from pulumi.runtime.settings import get_engine
 
 
 class ProgramServer(LanguageServer):
@@ -36,6 +35,7 @@ class ProgramServer(LanguageServer):
             preview=request.dryRun,
             organization=request.organization or "organization",
         )
+        _drop_debug_messages(get_engine())
         set_all_config(dict(request.config), list(request.configSecretKeys))
         try:
             with asyncio.Runner() as runner:
@@ -55,18 +55,13 @@ class ProgramServer(LanguageServer):
         return language_pb2.RunResponse()
 
 
+def _drop_debug_messages(engine: Any) -> None:
+    """The SDK tells of each step of each resource, waits each time, and the engine throws it away."""
+    tell = engine.Log
+    engine.Log = lambda request: None if request.severity == engine_pb2.DEBUG else tell(request)
+
+
 def _refused(message: str) -> language_pb2.RunResponse:
     with suppress(grpc.RpcError):
         log.error(message)
     return language_pb2.RunResponse(error=message)
-
-
-@contextmanager
-def program_server() -> Iterator[None]:
-    """Lets the automation API run inline programs in this server meanwhile; one caller at a time in a process."""
-    theirs = _stack.LanguageServer  # type: ignore[attr-defined]  # as below: the SDK has no other way to choose it
-    _stack.LanguageServer = ProgramServer  # type: ignore[attr-defined]
-    try:
-        yield
-    finally:
-        _stack.LanguageServer = theirs  # type: ignore[attr-defined]

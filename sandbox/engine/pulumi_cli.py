@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import cache
+from dataclasses import dataclass, field, replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
-from pulumi import automation as auto
+from pulumi.runtime.proto import language_pb2_grpc, provider_pb2_grpc
 
 from sandbox.engine.cli.binary import find_pulumi
+from sandbox.engine.collector import uncollected
+from sandbox.engine.command import PulumiCommand
 from sandbox.engine.deployment import Deployment, DeploymentFailed
 from sandbox.engine.engine_events import EngineEvents, Step
 from sandbox.engine.engine_state import EngineState
-from sandbox.engine.program_server import program_server
+from sandbox.engine.plugin.servicer import StandIn
+from sandbox.engine.program_server import ProgramServer
 from sandbox.engine.pulumi_home import PulumiHome
 from sandbox.engine.sdk_lock import ONE_AT_A_TIME
+from sandbox.engine.serving import served
 from sandbox.engine.violation import Violation
 from sandbox.world import World
 
-_CONFIG_SECONDS: Final = 30
-"""Longest that storing a secret may take."""
+_AT_ONCE: Final = ("--yes", "--skip-preview")
 _CREATED: Final = frozenset({"create"})
 _UPDATED: Final = frozenset({"update"})
 _REPLACED: Final = frozenset({"create-replacement"})
@@ -65,6 +67,7 @@ class PulumiEngine:
         project: name of the Pulumi project, from Pulumi.yaml.
         program: what to run; None runs the project's own.
         policy_packs: folders or executable files; mandatory findings fail every preview and up.
+        providers: beside the stand-in, what serves other packages on this host: name -> port.
         binary: the command; None looks for it.
     """
 
@@ -75,6 +78,7 @@ class PulumiEngine:
     project: str = "holdfast"
     program: Callable[[], None] | None = None
     policy_packs: Sequence[Path] = ()
+    providers: Mapping[str, int] = field(default_factory=dict)
     binary: Path | None = None
 
     def preview(self) -> Plan:
@@ -84,9 +88,8 @@ class PulumiEngine:
             DeploymentFailed: with a line for each fault and each mandatory finding of a policy.
             PulumiMissing: there is no command.
         """
-        with self._running() as (stack, events):
-            stack.preview(on_event=events, policy_packs=self._packs())
-        return _plan(events)
+        with self._running() as operate:
+            return _plan(operate("preview", *self._packs()))
 
     def up(self) -> Deployment:
         """Brings the world to what the program declares.
@@ -95,18 +98,18 @@ class PulumiEngine:
             DeploymentFailed: as `preview`; what was changed before the fault stays changed.
             PulumiMissing: there is no command.
         """
-        with self._running() as (stack, events):
-            # Without its secrets: they would only be decrypted for a record that nobody reads here.
-            result = stack.up(on_event=events, policy_packs=self._packs(), show_secrets=False)
-            state = EngineState.read(stack.export_stack().deployment)
+        with self._running() as operate:
+            events = operate("up", *_AT_ONCE, *self._packs())
+            exported = self._command().demand("stack", "export", "--show-secrets", "--stack", self.stack)
+            state = EngineState.read(json.loads(exported)["deployment"])
         world = World.load(self.home.world_dir)
         if world is None:
             raise DeploymentFailed([f"the world in {self.home.world_dir} was removed while the engine worked"])
         state.complete(world)
         world.save()
         return Deployment(
-            outputs={name: output.value for name, output in result.outputs.items()},
-            secret_outputs=frozenset(name for name, output in result.outputs.items() if output.secret),
+            outputs=state.outputs,
+            secret_outputs=state.secret_outputs,
             world=world,
             created=events.urns(_CREATED),
             updated=events.urns(_UPDATED),
@@ -124,9 +127,8 @@ class PulumiEngine:
             DeploymentFailed: with a line for each fault.
             PulumiMissing: there is no command.
         """
-        with self._running() as (stack, events):
-            stack.refresh(on_event=events, show_secrets=False)
-        return _plan(events)
+        with self._running() as operate:
+            return _plan(operate("refresh", *_AT_ONCE))
 
     def destroy(self) -> Plan:
         """Deletes everything.
@@ -135,68 +137,50 @@ class PulumiEngine:
             DeploymentFailed: something is protected; what was deleted before stays deleted.
             PulumiMissing: there is no command.
         """
-        with self._running() as (stack, events):
-            stack.destroy(on_event=events, show_secrets=False)
-        return _plan(events)
+        with self._running() as operate:
+            return _plan(operate("destroy", *_AT_ONCE))
 
     def _packs(self) -> list[str]:
-        return [str(pack) for pack in self.policy_packs]
+        return [f"--policy-pack={pack}" for pack in self.policy_packs]
 
     def _empty_world(self) -> World:
         number, region = self.config.get("holdfast:project_number", ""), self.config.get("gcp:region", "")
         return World(self.config.get("gcp:project", ""), number, region, self.home.world_dir)
 
-    @contextmanager
-    def _running(self) -> Iterator[tuple[auto.Stack, EngineEvents]]:
-        """The stack with its values set; the engine's refusal as lines."""
-        binary = self.binary or find_pulumi()
-        events = EngineEvents()
-        with ONE_AT_A_TIME, self.home.held(), program_server():
-            self.home.prepare(self.project, self._empty_world())
-            try:
-                yield self._selected(binary), events
-            except auto.errors.CommandError as error:
-                # Where the engine told nothing, its whole output does.
-                lines = events.faults or [line for line in str(error).splitlines() if line.strip()]
-                raise DeploymentFailed(lines) from error
+    def _command(self) -> PulumiCommand:
+        return PulumiCommand(self.binary or find_pulumi(), self.home)
 
-    def _selected(self, binary: Path) -> auto.Stack:
-        environment = self.home.environment()
-        stack = auto.create_or_select_stack(
-            self.stack,
-            project_name=self.project,
-            program=self.program or _project_program(),
-            opts=auto.LocalWorkspaceOptions(
-                work_dir=str(self.home.project_dir),
-                env_vars=environment,
-                pulumi_command=_command(binary),
-            ),
-        )
+    @contextmanager
+    def _running(self) -> Iterator[Callable[..., EngineEvents]]:
+        """The stack with its values set; runs an operation on it, see `PulumiCommand.operate`.
+
+        Program and provider run in this process, which loads Google's SDK once for both.
+        """
+        command = self._command()
+        program = ProgramServer(self.program or _project_program())
+        provider = StandIn(self.home.world_dir, version("pulumi_gcp"))
+        with ONE_AT_A_TIME, uncollected(), self.home.held():
+            self.home.prepare(self.project, self._empty_world())
+            self._set_values(command)
+            with (
+                served(language_pb2_grpc.add_LanguageRuntimeServicer_to_server, program) as program_port,
+                served(provider_pb2_grpc.add_ResourceProviderServicer_to_server, provider) as provider_port,
+            ):
+                led = replace(command, providers={**self.providers, "gcp": provider_port})
+                yield lambda *words: led.operate(program_port, *words, "--stack", self.stack)
+
+    def _set_values(self, command: PulumiCommand) -> None:
+        if not self.home.has_state(self.project, self.stack):
+            command.demand("stack", "init", self.stack)
         self.home.write_config(self.stack, self.config)
         for key, value in self.secrets.items():
-            subprocess.run(
-                [str(binary), "config", "set", "--secret", "--stack", self.stack, "--non-interactive", key],
-                cwd=self.home.project_dir,
-                env={**os.environ, **environment},
-                input=value,
-                capture_output=True,
-                text=True,
-                timeout=_CONFIG_SECONDS,
-                check=True,
-            )
-        return stack
+            command.demand("config", "set", "--secret", "--stack", self.stack, key, given=value)
 
 
 def policy_packs(project_dir: Path) -> tuple[Path, ...]:
     """The project's own policy pack; none where it has no `policies/run`."""
     pack = project_dir / "policies" / "run"
     return (pack,) if pack.exists() else ()
-
-
-@cache
-def _command(binary: Path) -> auto.PulumiCommand:
-    """The SDK asks a command for its version once."""
-    return auto.PulumiCommand(root=str(binary.parent.parent))
 
 
 def _project_program() -> Callable[[], None]:

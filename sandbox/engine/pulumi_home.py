@@ -49,6 +49,10 @@ class PulumiHome:
         """Where the plug-in keeps the world."""
         return self.root / "world"
 
+    def has_state(self, project: str, stack: str) -> bool:
+        """Whether the engine has begun a stack here."""
+        return (self.root / "state" / ".pulumi" / "stacks" / project / f"{stack}.json").exists()
+
     def environment(self) -> dict[str, str]:
         """What makes the engine work without an account, without the network, and with this folder's plug-in only."""
         return {
@@ -61,6 +65,8 @@ class PulumiHome:
             "PULUMI_DISABLE_REGISTRY_RESOLVE": "true",
             "PULUMI_IGNORE_AMBIENT_PLUGINS": "true",
             "PULUMI_DEBUG_PROVIDERS": "",
+            # The engine writes its events for who asks for such commands only.
+            "PULUMI_DEBUG_COMMANDS": "true",
             "PULUMI_DIY_BACKEND_DISABLE_CHECKPOINT_BACKUPS": "true",
             "PULUMI_NEO": "false",
             # What the policy pack runs with.

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from enum import StrEnum
-from importlib import import_module
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
@@ -26,6 +24,7 @@ from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc
 from infra.sections.image_build import PACKAGE
 from sandbox.engine import embedded
 from sandbox.engine.monitor import EmbeddedMonitor, _read
+from sandbox.engine.serving import served
 from sandbox.engine.wire import plain_inputs, wrapped_outputs
 
 IMAGE: Final = "docker-build:index:Image"
@@ -75,9 +74,15 @@ def _module() -> ModuleType:
 @contextmanager
 def installed() -> Iterator[None]:
     """The SDK: the real one where it is installed."""
-    module = import_module(PACKAGE) if find_spec(PACKAGE) else _module()
-    with patch.dict(sys.modules, {PACKAGE: module}):
+    if find_spec(PACKAGE):
         yield
+        return
+    sys.modules[PACKAGE] = _module()
+    try:
+        yield
+    finally:
+        # Alone: what was loaded meanwhile, as parts of Google's SDK, must not be loaded again.
+        del sys.modules[PACKAGE]
 
 
 @contextmanager
@@ -132,11 +137,7 @@ class _Provider(provider_pb2_grpc.ResourceProviderServicer):
 
 
 @contextmanager
-def served() -> Iterator[str]:
-    """A provider of images for the real engine, as `PULUMI_DEBUG_PROVIDERS` names it."""
-    server = grpc.server(ThreadPoolExecutor(max_workers=1))
-    provider_pb2_grpc.add_ResourceProviderServicer_to_server(_Provider(), server)
-    port = server.add_insecure_port("127.0.0.1:0")
-    server.start()
-    yield f"docker-build:{port}"
-    server.stop(grace=None).wait()
+def serving() -> Iterator[int]:
+    """A provider of images for the real engine; its port."""
+    with served(provider_pb2_grpc.add_ResourceProviderServicer_to_server, _Provider()) as port:
+        yield port

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import copy
 import json
-import os
-import subprocess
 from collections.abc import Mapping
 from functools import reduce
 from operator import getitem
 from typing import Any
 
-from pulumi.automation.events import EngineEvent
-
+from sandbox.engine.command import PulumiCommand
 from sandbox.engine.engine_events import EngineEvents
 from sandbox.engine.engine_state import EngineState
 from sandbox.engine.judgement import violations
@@ -33,9 +30,7 @@ BROKEN: Mapping[str, tuple[tuple[str | int, ...], Any]] = {
 
 def exported(built: PulumiEngine) -> State:
     """`pulumi stack export`."""
-    done = _run(built, "stack", "export", "--stack", built.stack)
-    assert done.returncode == 0, done.stderr
-    state: State = json.loads(done.stdout)
+    state: State = json.loads(_command(built).demand("stack", "export", "--stack", built.stack))
     return state
 
 
@@ -53,11 +48,9 @@ def analysed(built: PulumiEngine, state: State) -> list[Violation]:
     """What `pulumi policy analyze --file` finds."""
     path = built.home.root / "exported.json"
     path.write_text(json.dumps(state))
-    done = _run(built, "policy", "analyze", "--file", str(path), "--policy-pack", str(ROOT / "policies/run"), "--json")
-    events = EngineEvents()
-    for line in done.stdout.splitlines():
-        if line.strip():
-            events(EngineEvent.from_json(json.loads(line)))
+    options = ("--file", str(path), "--policy-pack", str(ROOT / "policies/run"), "--json")
+    done = _command(built).run("policy", "analyze", *options)
+    events = EngineEvents.read(done.stdout)
     assert (done.returncode != 0) is any(one.mandatory for one in events.violations), done.stderr
     return sorted(events.violations, key=str)
 
@@ -67,13 +60,5 @@ def judged(state: State) -> list[Violation]:
     return sorted(violations(EngineState.read(state["deployment"]).registrations()), key=str)
 
 
-def _run(built: PulumiEngine, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [str(binary()), *words],
-        cwd=built.home.project_dir,
-        env={**os.environ, **built.home.environment()},
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
-    )
+def _command(built: PulumiEngine) -> PulumiCommand:
+    return PulumiCommand(binary(), built.home)

@@ -5,31 +5,24 @@ Provider and pack are started once and each engine is led to them: starting them
 
 from __future__ import annotations
 
-import asyncio
-import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import grpc
 import pulumi
-from pulumi.automation._server import LanguageServer
-from pulumi.automation.events import EngineEvent
-from pulumi.errors import RunError
-from pulumi.runtime import run_in_stack, set_all_config
-from pulumi.runtime.proto import language_pb2, language_pb2_grpc, provider_pb2, provider_pb2_grpc
-from pulumi.runtime.settings import Settings, configure
+from pulumi.runtime.proto import language_pb2_grpc, provider_pb2, provider_pb2_grpc
 
-from sandbox.engine.engine_events import EngineEvents
+from sandbox.engine.command import PulumiCommand
 from sandbox.engine.plugin.servicer import StandIn
+from sandbox.engine.program_server import ProgramServer
 from sandbox.engine.pulumi_home import PulumiHome
+from sandbox.engine.serving import served
 from sandbox.engine.violation import Violation
 from sandbox.world import World
 from tests.support.policy_programs import NUMBER, PROJECT, Program
@@ -53,67 +46,31 @@ class _Unjudging(StandIn):
         return provider_pb2.CreateResponse(properties=request.properties)
 
 
-class _Host(LanguageServer):
-    """Runs a program for each engine that asks. The SDK's own leaves its event loop open when an engine gives up."""
-
-    def Run(self, request: language_pb2.RunRequest, _: grpc.ServicerContext) -> language_pb2.RunResponse:  # noqa: N802
-        monitor, engine = request.monitor_address, request.args[0]
-        configure(Settings(request.project, request.stack, monitor, engine, dry_run=request.dryRun))
-        set_all_config(dict(request.config))
-        try:
-            with asyncio.Runner() as runner:
-                runner.get_loop().set_exception_handler(lambda _, __: None)
-                runner.run(run_in_stack(self.program))
-        except (grpc.RpcError, RunError) as error:
-            return language_pb2.RunResponse(error=str(error))
-        return language_pb2.RunResponse()
-
-
 @dataclass
 class Previews:
     """A workspace for programs of the dev stack.
 
     Attributes:
-        home: its folder.
-        environment: of the command.
+        command: in its folder.
         host: runs the programs.
         port: the host's.
         pack: the executable that the engine takes for the pack.
     """
 
-    home: PulumiHome
-    environment: Mapping[str, str]
-    host: _Host
+    command: PulumiCommand
+    host: ProgramServer
     port: int
     pack: Path
 
     def see(self, program: Program) -> list[Violation]:
         """What the pack finds in a program that is previewed in an empty project, in the stack of its resources."""
         self.host.program = lambda: declare(program)
-        log = self.home.root / "events.jsonl"
-        log.unlink(missing_ok=True)
         stack = next(iter(program.declared.values())).stack
-        options = [f"--client=127.0.0.1:{self.port}", "--event-log", str(log), "--policy-pack", str(self.pack)]
-        done = self.run("preview", "--stack", stack, "--exec-kind", "auto.inline", *options)
-        events = EngineEvents()
-        for line in log.read_text().splitlines():
-            events(EngineEvent.from_json(json.loads(line)))
+        done, events = self.command.operation(self.port, "preview", "--stack", stack, f"--policy-pack={self.pack}")
         refused = [str(one) for one in events.violations if one.mandatory]
         assert events.faults == refused, events.faults
         assert (done.returncode != 0) is bool(refused), done.stderr
         return events.violations
-
-    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """The `pulumi` command."""
-        return subprocess.run(
-            [str(binary()), *words, "--non-interactive"],
-            cwd=self.home.project_dir,
-            env={**os.environ, **self.environment},
-            capture_output=True,
-            text=True,
-            timeout=100,
-            check=False,
-        )
 
 
 def declare(program: Program) -> None:
@@ -139,32 +96,20 @@ def previews(folder: Path) -> Iterator[Previews]:
     values = values_of("dev")
     home = PulumiHome(folder)
     home.prepare("holdfast", World(PROJECT, NUMBER, values["gcp:region"], home.world_dir))
-    host, led = _Host(lambda: None), folder / "run"
-    provider, serve = _Unjudging(home.world_dir, version("pulumi_gcp")), provider_pb2_grpc
+    host, led = ProgramServer(lambda: None), folder / "run"
+    provider = _Unjudging(home.world_dir, version("pulumi_gcp"))
     with (
-        _served(serve.add_ResourceProviderServicer_to_server, provider) as provider_port,
-        _served(language_pb2_grpc.add_LanguageRuntimeServicer_to_server, host) as host_port,
+        served(provider_pb2_grpc.add_ResourceProviderServicer_to_server, provider) as provider_port,
+        served(language_pb2_grpc.add_LanguageRuntimeServicer_to_server, host) as host_port,
         _pack() as pack_port,
     ):
         led.write_text(_LED.format(port=pack_port))
         led.chmod(0o700)
-        attached = {"PULUMI_DEBUG_PROVIDERS": f"gcp:{provider_port}", "PULUMI_DEBUG_COMMANDS": "true"}
-        environment = {**home.environment(), **attached}
-        workspace = Previews(home, environment, host, host_port, led)
+        command = PulumiCommand(binary(), home, {"gcp": provider_port})
         for name in _STACKS:
-            workspace.run("stack", "init", name)
+            command.demand("stack", "init", name)
             home.write_config(name, {key: value for key, value in values.items() if key.startswith("gcp:")})
-        yield workspace
-
-
-@contextmanager
-def _served(add: Callable[[Any, grpc.Server], None], servicer: object) -> Iterator[int]:
-    server = grpc.server(ThreadPoolExecutor(max_workers=1))
-    add(servicer, server)
-    port = server.add_insecure_port("127.0.0.1:0")
-    server.start()
-    yield port
-    server.stop(grace=None).wait()
+        yield Previews(command, host, host_port, led)
 
 
 @contextmanager

@@ -8,24 +8,17 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from sandbox.engine.pulumi_cli import policy_packs
-from sandbox.engine.pulumi_home import PulumiHome
-from tests.support.docker_build import installed, served
+from tests.support.docker_build import installed, serving
 from tests.support.real_engine import ROOT, engine, saved_world, short
 
-ATTACHED = "PULUMI_DEBUG_PROVIDERS"
 
-
-def test_a_first_preview_of_a_build_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    offline = PulumiHome.environment
+def test_a_first_preview_of_a_build_passes(tmp_path: Path) -> None:
     built = replace(engine(tmp_path, "local", image_build={}, artifact_repository={}), policy_packs=policy_packs(ROOT))
     built = replace(built, config={key: value for key, value in built.config.items() if key != "holdfast:image"})
-    with installed(), served() as provider:
-        monkeypatch.setattr(PulumiHome, "environment", lambda home: {**offline(home), ATTACHED: provider})
+    with installed(), serving() as port:
+        plan = replace(built, providers={"docker-build": port}).preview()
 
-        plan = built.preview()
-        assert plan.violations == ()
-        assert {"api-service", "execution-service", "executor-service"} <= set(short(plan.urns("create")))
-        assert len(saved_world(built)) == 0
+    assert plan.violations == ()
+    assert {"api-service", "execution-service", "executor-service"} <= set(short(plan.urns("create")))
+    assert len(saved_world(built)) == 0

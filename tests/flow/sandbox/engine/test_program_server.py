@@ -5,22 +5,24 @@ from __future__ import annotations
 import asyncio
 import threading
 
+import grpc
 import pytest
-from pulumi.automation import _stack
-from pulumi.automation._server import LanguageServer
-from pulumi.runtime.proto import language_pb2
+from google.protobuf import empty_pb2
+from pulumi.runtime.proto import engine_pb2, engine_pb2_grpc, language_pb2
 
-from sandbox.engine.program_server import ProgramServer, program_server
+from sandbox.engine.program_server import ProgramServer
 from sandbox.engine.sdk_lock import ONE_AT_A_TIME
+from sandbox.engine.serving import served
 from tests.support.programs import nothing
 
+GONE = "127.0.0.1:1"
 
-def run(server: ProgramServer) -> language_pb2.RunResponse:
-    """One run in a thread of its own, for an engine that no longer listens."""
+
+def run(server: ProgramServer, engine: str = GONE) -> language_pb2.RunResponse:
+    """One run in a thread of its own, for an engine that no longer takes registrations."""
     answers: list[language_pb2.RunResponse] = []
-    gone = "127.0.0.1:1"
     request = language_pb2.RunRequest(
-        project="p", stack="s", monitor_address=gone, args=[gone], dryRun=True, parallel=4
+        project="p", stack="s", monitor_address=GONE, args=[engine], dryRun=True, parallel=4
     )
     with ONE_AT_A_TIME:
         thread = threading.Thread(target=lambda: answers.append(server.Run(request, None)))
@@ -44,7 +46,21 @@ def test_a_run_for_an_engine_that_is_gone_ends_and_leaves_no_loop_open(monkeypat
     assert [loop.is_closed() for loop in loops] == [True]
 
 
-def test_the_automation_api_uses_it_only_meanwhile() -> None:
-    with program_server():
-        assert vars(_stack)["LanguageServer"] is ProgramServer
-    assert vars(_stack)["LanguageServer"] is LanguageServer
+class _Engine(engine_pb2_grpc.EngineServicer):
+    """Takes what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[engine_pb2.LogRequest] = []
+
+    def Log(self, request: engine_pb2.LogRequest, _: grpc.ServicerContext) -> empty_pb2.Empty:  # noqa: N802 - the protocol's name
+        self.told.append(request)
+        return empty_pb2.Empty()
+
+
+def test_an_engine_is_told_what_went_wrong_and_not_of_every_step() -> None:
+    engine = _Engine()
+    with served(engine_pb2_grpc.add_EngineServicer_to_server, engine) as port:
+        answer = run(ProgramServer(nothing), engine=f"127.0.0.1:{port}")
+
+    assert [one.severity for one in engine.told] == [engine_pb2.ERROR]
+    assert [one.message for one in engine.told] == [answer.error]

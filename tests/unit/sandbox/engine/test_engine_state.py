@@ -46,6 +46,14 @@ def test_registrations_are_read_without_the_stack_and_its_providers() -> None:
     assert registration.protect
 
 
+def test_the_stacks_outputs_are_read_and_which_of_them_are_secret() -> None:
+    outputs = {"topic": "jobs", "key": {SIGNATURE: SECRET, "plaintext": json.dumps("sesame")}}
+    state = EngineState.read({"resources": [{"urn": STACK, "type": "pulumi:pulumi:Stack", "outputs": outputs}, row()]})
+
+    assert state.outputs == {"topic": "jobs", "key": "sesame"}
+    assert state.secret_outputs == {"key"}
+
+
 def test_a_stack_without_resources_has_none() -> None:
     assert EngineState.read(None).registrations() == ()
     assert EngineState.read({"resources": None}).registrations() == ()
