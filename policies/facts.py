@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 
-from .grant import Grant
+from .grant import PUBSUB_AGENT, Grant
 from .resource import ACCOUNT, SCHEDULER_JOB, SERVICE, SERVICE_IDENTITY, SUBSCRIPTION, TOPIC, Resource
 from .service import Service, origin
 from .subscription import Delivery, Subscription
@@ -55,7 +55,45 @@ class Facts:
     @cached_property
     def grants(self) -> list[Grant]:
         """Grants of one role to one member."""
-        return [Grant(resource, self._member(resource)) for resource in self.resources if resource.is_grant]
+        numbers = frozenset(number for service in self.services for number in service.project_numbers)
+        given = [resource for resource in self.resources if resource.is_grant]
+        return [Grant(resource, self._member(resource, numbers), numbers) for resource in given]
+
+    @cached_property
+    def held(self) -> list[Grant]:
+        """Grants that apply whatever happens: those without a condition."""
+        return [grant for grant in self.grants if not grant.is_conditional]
+
+    def held_on(self, resource: Resource | None, name: str | None = None) -> list[Grant]:
+        """Grants that apply to a resource, by themselves or with its project.
+
+        Args:
+            resource: the resource, None where the program does not declare it.
+            name: what a grant may call it.
+        """
+        return [
+            grant
+            for grant in self.held
+            if grant.is_wide
+            or (resource is not None and grant.is_on(resource))
+            or (name is not None and grant.target == name)
+        ]
+
+    @cached_property
+    def identities(self) -> frozenset[str]:
+        """Accounts that something of the program runs, pushes or calls as."""
+        running = {self.runs_as(workload) for workload in self.workloads}
+        return frozenset(running | self.calling) - {""}
+
+    @cached_property
+    def calling(self) -> frozenset[str]:
+        """Accounts with which something pushes or calls."""
+        pushing = {self.pushes_as(push) for push in self.pushes}
+        return frozenset(pushing | {self.calls_as(job) for job in self.of(SCHEDULER_JOB)}) - {""}
+
+    def account_of(self, grant: Grant) -> str:
+        """The account that a grant on an account is about, see `account`."""
+        return self.account(grant.resource, (grant.target or "").rpartition("/")[2], "serviceAccountId")
 
     @cached_property
     def deliveries(self) -> list[Delivery]:
@@ -214,15 +252,20 @@ class Facts:
                 found.append((job, service))
         return found
 
-    def _member(self, grant: Resource) -> str:
+    def _member(self, grant: Resource, numbers: frozenset[str]) -> str:
         text = grant.properties.known_text("member")
         if text is not None:
             return text
         agents = self._made_from(grant, SERVICE_IDENTITY, "member")
         if any(agent.properties.known_text("service") == "pubsub.googleapis.com" for agent in agents):
-            return "serviceAccount:service-0@gcp-sa-pubsub.iam.gserviceaccount.com"
+            return f"serviceAccount:service-{min(numbers, default='0')}@{PUBSUB_AGENT}.iam.gserviceaccount.com"
         account = self.account(grant, None, "member")
         return f"serviceAccount:{account}" if account else ""
+
+    def source(self, resource: Resource, wanted: str, place: str) -> Resource | None:
+        """The one resource of a type that a property came from."""
+        made_from = self._made_from(resource, wanted, place)
+        return made_from[0] if len(made_from) == 1 else None
 
     def _made_from(self, resource: Resource, wanted: str, *places: str) -> list[Resource]:
         sources = (self._by_urn.get(urn) for urn in resource.came_from(*places))

@@ -77,6 +77,11 @@ class Service(Workload):
         return match is not None and match[1] == self.name and self.location in {None, match[3]}
 
     @property
+    def project_numbers(self) -> set[str]:
+        """Numbers of its project, as its addresses of the deterministic form say."""
+        return {match[2] for address in self.addresses if (match := _HOST.match(address)) and match[1] == self.name}
+
+    @property
     def addresses(self) -> Sequence[str]:
         """Addresses that are known: what the platform says, or a custom audience of the deterministic form."""
         said = [self.properties.known_text("uri")]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Final
 
 from ..facts import Facts
 from ..grant import Grant
-from ..resource import Resource
+from ..resource import BUCKET
 from ..rule import Context, Level, Rule, Scope, Severity, rule
 from ..subscription import ACK_DEFAULT, RETENTION_DEFAULT, Subscription
 
@@ -24,16 +24,9 @@ def _giving_up(facts: Facts) -> list[Subscription]:
     return [subscription for subscription in facts.subscriptions if subscription.has_dead_letters]
 
 
-def _granted(grants: list[Grant], roles: frozenset[str]) -> bool:
+def _granted(grants: list[Grant], roles: Collection[str]) -> bool:
     """Whether one of the grants gives Pub/Sub's agent one of the roles."""
     return any(grant.is_for_pubsub and grant.properties.known_text("role") in roles for grant in grants)
-
-
-def _grants_on(context: Context, resource: Resource | None) -> list[Grant]:
-    """Grants on a resource, or on its project."""
-    return [
-        grant for grant in context.facts.grants if grant.is_wide or (resource is not None and grant.is_on(resource))
-    ]
 
 
 @rule(
@@ -102,11 +95,8 @@ def d04(subscription: Subscription, context: Context) -> Iterator[str]:
     """The grant on the dead-letter topic."""
     name = context.facts.dead_letter_topic_of(subscription)
     topic = context.facts.topic(name) if name is not None else None
-    grants = _grants_on(context, topic)
-    if topic is None and name is not None:
-        grants += [grant for grant in context.facts.grants if grant.properties.known_text("topic") == name]
-    if not _granted(grants, _PUBLISHERS):
-        yield "Pub/Sub's agent has no grant to publish to its dead-letter topic"
+    if not _granted(context.facts.held_on(topic, name), _PUBLISHERS):
+        yield "Pub/Sub's agent has no grant to publish to its dead-letter topic, or one that may not apply"
 
 
 @rule(
@@ -122,8 +112,8 @@ def d04(subscription: Subscription, context: Context) -> Iterator[str]:
 )
 def d05(subscription: Subscription, context: Context) -> Iterator[str]:
     """The grant on the source subscription."""
-    if not _granted(_grants_on(context, subscription.resource), _SUBSCRIBERS):
-        yield "Pub/Sub's agent has no subscriber grant on it"
+    if not _granted(context.facts.held_on(subscription.resource), _SUBSCRIBERS):
+        yield "Pub/Sub's agent has no subscriber grant on it, or one that may not apply"
 
 
 @rule(
@@ -135,21 +125,11 @@ def d05(subscription: Subscription, context: Context) -> Iterator[str]:
 )
 def d06(subscription: Subscription, context: Context) -> Iterator[str]:
     """Both grants on the sink."""
-    bucket = subscription.properties.known_text("cloudStorageConfig", "bucket")
-    sources = set(subscription.resource.came_from("cloudStorageConfig"))
+    name = subscription.properties.known_text("cloudStorageConfig", "bucket")
+    bucket = context.facts.source(subscription.resource, BUCKET, "cloudStorageConfig")
     for role in _SINK_ROLES:
-        held = any(
-            grant.is_for_pubsub
-            and grant.properties.known_text("role") == role
-            and (
-                grant.is_wide
-                or (bucket is not None and grant.properties.known_text("bucket") == bucket)
-                or sources.intersection(grant.resource.came_from("bucket"))
-            )
-            for grant in context.facts.grants
-        )
-        if not held:
-            yield f"Pub/Sub's agent has no {role} on its bucket"
+        if not _granted(context.facts.held_on(bucket, name), {role}):
+            yield f"Pub/Sub's agent has no {role} on its bucket, or one that may not apply"
 
 
 @rule(

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from ..facts import Facts
-from ..grant import Grant
-from ..resource import ACCOUNT, ACCOUNT_KEY, SCHEDULER_JOB, Resource
+from ..resource import ACCOUNT_KEY, SCHEDULER_JOB, Resource
 from ..rule import Context, Option, Rule, Scope, Severity, rule
 from ..service import Service
 from ..subscription import Delivery, Subscription
@@ -18,7 +17,6 @@ _DEFAULT_ACCOUNT: Final = re.compile(
     r"[0-9]+-compute@developer\.gserviceaccount\.com|[^@]+@appspot\.gserviceaccount\.com", re.ASCII
 )
 _INVOKER: Final = "roles/run.invoker"
-_SIGNER: Final = frozenset({"roles/iam.serviceAccountTokenCreator", "roles/iam.serviceAccountOpenIdTokenCreator"})
 PUBLIC: Final = Option("names of the services that anyone may call; * stands for any text", ())
 
 
@@ -26,13 +24,10 @@ def _checked(facts: Facts) -> list[Delivery]:
     return [delivery for delivery in facts.deliveries if delivery.service.known_names or delivery.service.name]
 
 
-def _invokers(context: Context, service: Service) -> list[Grant]:
-    """Grants that let a member call a service."""
-    return [
-        grant
-        for grant in context.facts.grants
-        if grant.properties.known_text("role") == _INVOKER and (grant.is_wide or grant.is_on(service.resource))
-    ]
+def _invokes(context: Context, service: Service, identity: str) -> bool:
+    """Whether an account may always call a service."""
+    held = context.facts.held_on(service.resource)
+    return any(grant.email == identity and grant.properties.known_text("role") == _INVOKER for grant in held)
 
 
 @rule(
@@ -92,11 +87,7 @@ def i03(delivery: Delivery, context: Context) -> Iterator[str]:
         return
     identity = context.facts.pushes_as(delivery.subscription)
     if identity and not _invokes(context, delivery.service, identity):
-        yield "its push identity has no roles/run.invoker on the service"
-
-
-def _invokes(context: Context, service: Service, identity: str) -> bool:
-    return any(grant.member.lower() == f"serviceaccount:{identity}".lower() for grant in _invokers(context, service))
+        yield "its push identity has no roles/run.invoker on the service, or one that may not apply"
 
 
 @rule(
@@ -108,9 +99,10 @@ def _invokes(context: Context, service: Service, identity: str) -> bool:
 )
 def i04(service: Service, context: Context) -> Iterator[str]:
     """Invokers are the identities of its subscriptions and scheduler jobs, and of services that name its address."""
-    allowed = {f"serviceaccount:{caller}".lower() for caller in context.facts.callers(service)}
-    for grant in _invokers(context, service):
-        if not grant.is_wide and grant.member.lower() not in allowed:
+    allowed = context.facts.callers(service)
+    for grant in context.facts.grants:
+        is_invoker = grant.properties.known_text("role") == _INVOKER and grant.is_on(service.resource)
+        if is_invoker and grant.email not in allowed:
             yield f"{grant.resource.name} lets someone call it who neither pushes to it nor names its address"
 
 
@@ -171,18 +163,9 @@ def i06(service: Service, context: Context) -> Iterator[str]:
 def i07(subscription: Subscription, context: Context) -> Iterator[str]:
     """The grant on the identity, which is not the identity's grant on itself."""
     identity = context.facts.pushes_as(subscription)
-    if identity and not any(_signs_for(context, grant, identity) for grant in context.facts.grants):
-        yield "Pub/Sub's agent may not sign tokens in the name of its push identity"
-
-
-def _signs_for(context: Context, grant: Grant, identity: str) -> bool:
-    if not grant.is_for_pubsub or grant.properties.known_text("role") not in _SIGNER:
-        return False
-    if grant.is_wide:
-        return True
-    target = grant.properties.known_text("serviceAccountId") or ""
-    accounts = [each for each in context.facts.of(ACCOUNT) if each.urn in grant.resource.came_from("serviceAccountId")]
-    return target.lower().endswith(f"/{identity}") or any(context.facts.email_of(each) == identity for each in accounts)
+    signing = (grant for grant in context.facts.held if grant.is_for_pubsub and grant.is_for_signing)
+    if identity and not any(grant.is_wide or context.facts.account_of(grant) == identity for grant in signing):
+        yield "Pub/Sub's agent may not sign tokens in the name of its push identity, or not always"
 
 
 @rule(
@@ -228,7 +211,7 @@ def i10(job: Resource, context: Context) -> Iterator[str]:
         if called.urn != job.urn or not service.checks_invokers or not identity:
             continue
         if not _invokes(context, service, identity):
-            yield "its identity has no roles/run.invoker on the service"
+            yield "its identity has no roles/run.invoker on the service, or one that may not apply"
 
 
 RULES: Final[Sequence[Rule]] = (i01, i02, i03, i04, i05, i06, i07, i08, i09, i10)

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from ..facts import Facts
-from ..grant import Grant
-from ..resource import BUCKET, DATABASE, FIELD, NOTIFICATION, SECRET, SERVICE, SQL_INSTANCE, Resource
+from ..grant import STORAGE_AGENT, Grant
+from ..resource import BUCKET, DATABASE, FIELD, NOTIFICATION, SECRET, SERVICE, SQL_INSTANCE, TOPIC, Resource
 from ..rule import Context, Level, Option, Rule, Scope, Severity, rule
 from ..service import Service
 from ..workload import Role
@@ -21,7 +21,6 @@ _PROTECTED: Final = {
     SQL_INSTANCE: "deletionProtection",
     DATABASE: "deleteProtectionState",
 }
-_STORAGE_AGENT: Final = "@gs-project-accounts.iam.gserviceaccount.com"
 _PUBLISHERS: Final = frozenset({"roles/pubsub.publisher", "roles/pubsub.editor", "roles/pubsub.admin"})
 
 
@@ -157,21 +156,16 @@ def s07(notification: Resource, _: Context) -> Iterator[str]:
 )
 def s08(notification: Resource, context: Context) -> Iterator[str]:
     """The grant on the notification's topic."""
-    topic = notification.properties.known_text("topic")
-    sources = set(notification.came_from("topic"))
-    if not any(_publishes(grant, topic, sources) for grant in context.facts.grants):
-        yield "Cloud Storage's agent may not publish to its topic"
+    topic = context.facts.source(notification, TOPIC, "topic")
+    grants = context.facts.held_on(topic, notification.properties.known_text("topic"))
+    if not any(_publishes(grant) for grant in grants):
+        yield "Cloud Storage's agent may not publish to its topic, or not always"
 
 
-def _publishes(grant: Grant, topic: str | None, sources: set[str]) -> bool:
-    if grant.properties.known_text("role") not in _PUBLISHERS:
-        return False
+def _publishes(grant: Grant) -> bool:
     # An agent that is looked up is not known in a first preview.
-    member = grant.properties.known_text("member")
-    if member is not None and not member.endswith(_STORAGE_AGENT):
-        return False
-    named = grant.properties.known_text("topic")
-    return bool(sources.intersection(grant.resource.came_from("topic"))) or (topic is not None and named == topic)
+    named = grant.agent == STORAGE_AGENT or grant.properties.known_text("member") is None
+    return named and grant.properties.known_text("role") in _PUBLISHERS
 
 
 @rule(

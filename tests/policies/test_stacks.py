@@ -9,11 +9,15 @@ import pytest
 
 from policies.configuration import ConfigurationError
 from policies.rule import Level
+from policies.rules.grants import NEEDED
 from policies.verdict import judge
+from policies.workload import Role
 from sandbox.engine.embedded import realise
 from sandbox.stack_file import read_stack_file
+from tests.support.grant_table import ALWAYS, OF_KEY
 from tests.support.job_keys import pair
 from tests.support.policy_programs import (
+    ACCOUNTS,
     CONFIGURATION,
     PROJECT,
     SERVICE,
@@ -124,7 +128,49 @@ def test_grants_on_the_project_count_for_what_is_in_it() -> None:
     agent = "serviceAccount:service-123456789012@gcp-sa-pubsub.iam.gserviceaccount.com"
     wide = grant("iAMMember:IAMMember", "wide", "roles/pubsub.publisher", agent, package="projects", project=PROJECT)
     program = extended().without("TopicIAMMember/execution-agent-dead-letters").plus(wide)
-    assert program.broken() == {"I15"}
+    assert program.broken() == {"I18"}
+
+
+def test_accounts_that_nothing_of_the_program_uses_are_advised_alone() -> None:
+    """BR-83: what a build pushes images as, say, has roles on the project."""
+    builds = grant("iAMMember:IAMMember", "ci", "roles/artifactregistry.writer", "serviceAccount:ci@x.example",
+                   package="projects", project=PROJECT)  # fmt: skip
+    found = judge(extended().plus(builds).resources(), CONFIGURATION)
+    assert [(each.rule.id, each.level) for each in found] == [("I18", Level.ADVISORY)]
+
+
+def test_a_role_or_a_person_that_a_program_needs_is_named() -> None:
+    reads = grant("bucketIAMMember:BucketIAMMember", "reads", "roles/storage.objectViewer",
+                  f"serviceAccount:holdfast-executor@{ACCOUNTS}", package="storage", bucket="inputs")  # fmt: skip
+    rules = grant("bucketIAMMember:BucketIAMMember", "rules", "roles/storage.admin", "group:storage@example.com",
+                  package="storage", bucket="inputs")  # fmt: skip
+    program = extended().plus(reads, rules)
+    named = {"further_roles": ["roles/storage.object*"], "administrators": ["group:storage@example.com"]}
+    assert len(program.lines("I17")) == 2
+    assert program.broken({**CONFIGURATION, "I17": named}) == set()
+
+
+def test_an_api_may_sign_in_its_own_name() -> None:
+    """For links to objects."""
+    api = f"holdfast-api@{ACCOUNTS}"
+    itself = grant("iAMMember:IAMMember", "signs", "roles/iam.serviceAccountTokenCreator", f"serviceAccount:{api}",
+                   package="serviceaccount", serviceAccountId=f"projects/{PROJECT}/serviceAccounts/{api}")  # fmt: skip
+    assert extended().plus(itself).broken() == set()
+
+
+def test_the_table_of_needed_roles_has_no_more_than_the_grants_of_a_whole_stack() -> None:
+    """What the pack allows beyond the grant table is what a service says of itself, and what workers of files need."""
+    roles = {"+-api": Role.API, "+-execution": Role.WORKER, "+-executor": Role.EXECUTOR}
+    table = {(roles[who], role) for rows in (ALWAYS, *OF_KEY.values()) for who, role, _ in rows if who in roles}
+    allowed = {(does, role.removeprefix("roles/")) for does, pairs in NEEDED.items() for role, _ in pairs}
+    telling = {"artifactregistry.reader", "cloudtrace.agent", "logging.logWriter", "monitoring.metricWriter"}
+    assert table <= allowed
+    assert {pair for pair in allowed - table if pair[1] not in telling} == {
+        (Role.WORKER, "cloudsql.client"),
+        (Role.WORKER, "cloudsql.instanceUser"),
+        (Role.WORKER, "storage.objectAdmin"),
+        (Role.API, "iam.serviceAccountTokenCreator"),
+    }
 
 
 def test_what_is_called_labels_and_is_an_address_is_no_label() -> None:

@@ -71,8 +71,15 @@ ONE_CHANGE: list[tuple[str, Change]] = [
     ("I01", (EXECUTOR, "template.serviceAccount", f"holdfast-api@{ACCOUNTS}")),
     ("I05", (WORKER, "env.PUBSUB_PUSH_AUTH", "in_process")),
     ("I06", (EXECUTOR, "invokerIamDisabled", True)),
+    *((rule, (key, "condition", {"title": "never", "expression": "false"})) for rule, key in (
+        ("D04", "TopicIAMMember/execution-agent-dead-letters"),
+        ("D05", "SubscriptionIAMMember/execution-agent-forwards"),
+        ("D06", "BucketIAMMember/letters-agent-creates"), ("I03", "ServiceIamMember/execution-push-invokes"),
+        ("I07", "IAMMember/execution-agent-signs"), ("S08", "TopicIAMMember/content-storage-publishes"))),
     ("I09", (JOB, "httpTarget.oidcToken", None)),
     ("I14", ("IAMMember/api-uses-state", "member", f"serviceAccount:Holdfast-Api@{ACCOUNTS}")),
+    ("I19", ("Account/execution-push-identity", "disabled", True)),
+    ("I19", ("Account/api-account", "disabled", True)),
     ("X01", (EXECUTOR, "ingress", "INGRESS_TRAFFIC_ALL")),
     ("X01", (WORKER, "ingress", None)),
     ("X02", (WORKER, "ingress", "INGRESS_TRAFFIC_INTERNAL_LOAD_BALANCER")),
@@ -165,6 +172,10 @@ ONE_LESS: list[tuple[set[str], str]] = [
 
 ACCOUNT = f"serviceAccount:holdfast-api@{ACCOUNTS}"
 PUSHER = f"serviceAccount:holdfast-execution-push@{ACCOUNTS}"
+WORKS = f"serviceAccount:holdfast-execution@{ACCOUNTS}"
+SOMEONE = "user:someone@example.com"
+SIGNS = "roles/iam.serviceAccountTokenCreator"
+JOBS = f"projects/{PROJECT}/topics/holdfast-execution-jobs"
 GROUP = "gcp:compute/regionNetworkEndpointGroup:RegionNetworkEndpointGroup"
 
 IMAGE = f"europe-west1-docker.pkg.dev/p/r/i@sha256:{'0' * 64}"
@@ -196,6 +207,26 @@ ONE_MORE: list[tuple[set[str], Declared]] = [
     ({"I15"}, grant("iAMMember:IAMMember", "wide", "roles/storage.admin", ACCOUNT, package="projects",
                     project=PROJECT)),
     ({"I16"}, grant("topicIAMMember:TopicIAMMember", "more", "roles/pubsub.publisher", PUSHER, topic="objects")),
+    ({"I16", "I17"}, grant("iAMMember:IAMMember", "speaks", SIGNS, PUSHER, package="serviceaccount",
+                           serviceAccountId=f"projects/{PROJECT}/serviceAccounts/holdfast-tick@{ACCOUNTS}")),
+    ({"I17"}, grant("secretIamMember:SecretIamMember", "reads", "roles/secretmanager.secretAccessor", WORKS,
+                    package="secretmanager", secretId=f"projects/{PROJECT}/secrets/holdfast-signing-key")),
+    ({"I17"}, grant("iAMMember:IAMMember", "speaks", SIGNS, WORKS, package="serviceaccount",
+                    serviceAccountId=f"projects/{PROJECT}/serviceAccounts/holdfast-api@{ACCOUNTS}")),
+    ({"I17"}, grant("iAMMember:IAMMember", "speaks", SIGNS, ACCOUNT, package="serviceaccount",
+                    serviceAccountId=f"projects/{PROJECT}/serviceAccounts/holdfast-execution@{ACCOUNTS}")),
+    ({"I17"}, grant("iAMMember:IAMMember", "speaks", SIGNS, AGENT.replace("123456789012", "999999999999"),
+                    package="serviceaccount",
+                    serviceAccountId=f"projects/{PROJECT}/serviceAccounts/holdfast-tick@{ACCOUNTS}")),
+    ({"I17"}, grant("topicIAMMember:TopicIAMMember", "publishes", "roles/pubsub.publisher", WORKS, topic=JOBS)),
+    ({"I17"}, grant("topicIAMMember:TopicIAMMember", "rules", "roles/pubsub.admin", SOMEONE, topic=JOBS)),
+    ({"I17"}, grant("bucketIAMMember:BucketIAMMember", "rules", "roles/storage.admin", WORKS, package="storage",
+                    bucket="content")),
+    ({"I17"}, grant("iAMMember:IAMMember", "reads", "roles/datastore.user",
+                    f"serviceAccount:holdfast-executor@{ACCOUNTS}", package="projects", project=PROJECT)),
+    ({"I17", "I18"}, grant("iAMMember:IAMMember", "speaks", SIGNS, SOMEONE, package="projects", project=PROJECT)),
+    ({"I18"}, grant("iAMMember:IAMMember", "wide", "roles/artifactregistry.writer", "serviceAccount:ci@x.example",
+                    package="projects", project=PROJECT)),
     ({"L04"}, Declared("gcp:serviceaccount/account:Account", "short", {"accountId": "A", "project": PROJECT})),
     ({"R01"}, Declared(WORKER_POOL, "pool", {"template": {"containers": [{"image": "i:latest"}]}})),
     ({"R01", "R20"}, _first_api({"image": "i:latest"})),
@@ -222,6 +253,21 @@ def _nothing_kept() -> Program:
     return program
 
 
+def _agent_of_another_project() -> Program:
+    """Every grant to Pub/Sub's agent is to that of another project."""
+    keys = [key for key, each in extended().declared.items() if each.inputs.get("member") == AGENT]
+    return extended().changed(*((key, "member", AGENT.replace("123456789012", "999999999999")) for key in keys))
+
+
+def _called_on_condition() -> Program:
+    """A job that may call the executor only where a condition holds."""
+    tick = f"serviceAccount:holdfast-tick@{ACCOUNTS}"
+    invokes = grant("serviceIamMember:ServiceIamMember", "tick", "roles/run.invoker", tick, package="cloudrunv2",
+                    name="holdfast-executor")  # fmt: skip
+    program = extended().changed((JOB, "httpTarget.uri", f"{address('holdfast-executor')}/tick")).plus(invokes)
+    return program.with_(invokes.key, "condition", {"title": "never", "expression": "false"})
+
+
 SEVERAL: list[tuple[set[str], Callable[[], Program]]] = [
     ({"T06"}, lambda: extended().changed(
         (PUSH, "ackDeadlineSeconds", 599.0), (WORKER, "env.GCP_QUEUE_ACK_DEADLINE_SECS", "599"),
@@ -234,7 +280,9 @@ SEVERAL: list[tuple[set[str], Callable[[], Program]]] = [
         (PUSH, "ackDeadlineSeconds", 599.0), (WORKER, "env.GCP_QUEUE_ACK_DEADLINE_SECS", "599"))),
     ({"T17"}, lambda: extended().changed(
         (API, "template.timeout", "3599s"), (API, "env.API_REQUEST_TIMEOUT_SECS", "3599"))),
-    ({"D01", "I15"}, lambda: extended().changed((PUSH, "deadLetterPolicy", None)).plus(
+    ({"D04", "D05", "D06", "I07", "I17"}, _agent_of_another_project),
+    ({"I10"}, _called_on_condition),
+    ({"D01", "I18"}, lambda: extended().changed((PUSH, "deadLetterPolicy", None)).plus(
         grant("iAMMember:IAMMember", "wide", "roles/pubsub.admin", AGENT, package="projects", project=PROJECT))),
     ({"D03"}, _nothing_kept),
     ({"D08", "T10"}, lambda: extended().changed(
