@@ -19,6 +19,10 @@ T = TypeVar("T")
 CHANNEL_OPTIONS: Final[tuple[tuple[str, int], ...]] = (
     # A connection that died without a word is found before a caller's time is over.
     ("grpc.keepalive_time_ms", 30_000),
+    # gRPC's own pauses between tries to connect grow to two minutes, in which every call fails at once: longer than a
+    # claim lives.
+    ("grpc.initial_reconnect_backoff_ms", 500),
+    ("grpc.max_reconnect_backoff_ms", 5_000),
     # The default, 4 MiB, is below what the services may answer.
     ("grpc.max_receive_message_length", -1),
     # Without it the environment's http_proxy would decide where tokens go.

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import time
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -38,6 +41,28 @@ async def served() -> AsyncIterator[tuple[ScriptedFirestore, str]]:
     firestore = ScriptedFirestore(answers={COMMIT: [committed()], GET: [[]], QUERY: [[]]})
     async with firestore.serving() as address:
         yield firestore, address
+
+
+@pytest.mark.timeout(120)
+async def test_a_store_that_was_away_is_used_again_within_seconds_of_its_return() -> None:
+    """BR-43: gRPC's own pauses between tries to connect grow past every budget that a delivery has."""
+    firestore = ScriptedFirestore(answers={GET: [[]]})
+    async with firestore.serving() as address:
+        documents = FirestoreDocuments(thin(address, "p-test"), SystemClock(), retries=0)
+        await documents.get(KEY)
+    # Away for so long that the next pause of gRPC, as it comes, would begin now and be twice the patience below.
+    away = time.monotonic() + 27
+    while time.monotonic() < away:
+        with pytest.raises(StoreUnavailable):
+            await documents.get(KEY)
+        await asyncio.sleep(0.5)
+    async with firestore.serving(port=int(address.rsplit(":", 1)[1])), asyncio.timeout(10):
+        while True:
+            with contextlib.suppress(StoreUnavailable):
+                await documents.get(KEY)
+                break
+            await asyncio.sleep(0.1)
+        await documents.close()
 
 
 def self_signed(host: str) -> grpc.ServerCredentials:

@@ -62,8 +62,8 @@ class ScriptedFirestore:
     arrived: asyncio.Event = field(default_factory=asyncio.Event)
 
     @asynccontextmanager
-    async def serving(self, credentials: grpc.ServerCredentials | None = None) -> AsyncIterator[str]:
-        """Gives `host:port`; with credentials it speaks TLS."""
+    async def serving(self, credentials: grpc.ServerCredentials | None = None, port: int = 0) -> AsyncIterator[str]:
+        """Gives `host:port`; with credentials it speaks TLS. Port 0 is any free one."""
         server = grpc.aio.server()
         handlers = {
             COMMIT: grpc.unary_unary_rpc_method_handler(
@@ -80,9 +80,9 @@ class ScriptedFirestore:
             (grpc.method_handlers_generic_handler("google.firestore.v1.Firestore", handlers),)
         )
         if credentials is None:
-            port = server.add_insecure_port("127.0.0.1:0")
+            port = server.add_insecure_port(f"127.0.0.1:{port}")
         else:
-            port = server.add_secure_port("127.0.0.1:0", credentials)
+            port = server.add_secure_port(f"127.0.0.1:{port}", credentials)
         await server.start()
         try:
             yield f"127.0.0.1:{port}"
