@@ -25,7 +25,7 @@ class Client:
     """Calls one API. Use as an asynchronous context manager.
 
     Raises (every call):
-        CommandFailed: unreachable, or refused with the API's own words.
+        CommandFailed: unreachable (no answer, 429 or 5xx), or refused, with the API's own words.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
@@ -120,7 +120,10 @@ class Client:
                 method, url, json=body, headers=accept, timeout=timeout, allow_redirects=False
             ) as response:
                 if response.status >= 400:
-                    raise CommandFailed(_refusal(response.status, await response.text()), ExitCode.REFUSED)
+                    # What passes is no refusal: the same call may be taken later.
+                    passes = response.status >= 500 or response.status == 429
+                    code = ExitCode.UNREACHABLE if passes else ExitCode.REFUSED
+                    raise CommandFailed(_refusal(response.status, await response.text()), code)
                 yield response
         except (aiohttp.ClientError, TimeoutError) as error:
             raise CommandFailed(

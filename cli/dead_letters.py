@@ -150,7 +150,14 @@ def _keep(folder: Path, message_id: str, data: bytes) -> None:
     if not _MESSAGE_ID.fullmatch(message_id):
         raise CommandFailed("it has a message without an id, which no file can be named after", ExitCode.USAGE)
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with os.fdopen(os.open(folder / message_id, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as stream:
+    _write_for_owner(folder / message_id, data)
+
+
+def _write_for_owner(path: Path, data: bytes) -> None:
+    """Whatever its mode was: a file that was there keeps it otherwise."""
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as stream:
+        os.fchmod(stream.fileno(), 0o600)
+        stream.truncate()
         stream.write(data)
 
 
@@ -158,6 +165,9 @@ def _write(path: Path, payload: dict[str, Any] | None) -> None:
     if payload is None:
         raise CommandFailed("the message's bytes were not kept; see docs/operations.md", ExitCode.REFUSED)
     try:
-        path.write_bytes(base64.b64decode(payload["base64"], validate=True))
+        data = base64.b64decode(payload["base64"], validate=True)
+        _write_for_owner(path, data)
     except (OSError, binascii.Error, KeyError) as error:
         raise CommandFailed(f"{path}: {error}", ExitCode.USAGE) from error
+    what = "the message's bytes" if payload["encoding"] == "decoded" else "the message's data as it came: no base64"
+    out.print(f"{path}: {len(data)} bytes, {what}", markup=False, highlight=False, soft_wrap=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -12,7 +13,10 @@ from typer.testing import CliRunner, Result
 
 from cli.failure import CommandFailed, ExitCode
 from cli.main import app
+from runtime.contract import names
+from runtime.ports.documents import Delete, Key, Replace, Version
 from tests.support.dead_pushes import dead_push
+from tests.support.faulty_documents import Fault
 from tests.support.served_api import KEY, LETTER_ACCOUNT, ServedApi
 
 
@@ -66,6 +70,32 @@ async def test_a_letter_is_shown_and_its_bytes_are_written(served: ServedApi, tm
     assert shown.exit_code == ExitCode.OK, shown.output
     assert "malformed_message" in shown.output
     assert (tmp_path / "bytes").read_bytes() == b"\x00\xff"
+    assert "2 bytes, the message's bytes" in shown.output
+
+
+async def test_data_that_was_no_base64_is_written_as_it_came_and_called_so(served: ServedApi, tmp_path: Path) -> None:
+    (letter_id,) = await give_up(served, "r1")
+    kept = await served.memory.get(key := Key(names.DEAD_LETTER_PAYLOADS, letter_id))
+    assert kept is not None
+    as_workers_write = {**kept.data, "data": b"no base64!", "encoding": "as_received"}
+    await served.memory.commit([Replace(key, as_workers_write, kept.version)])
+    shown = await call(served, "show", letter_id, "--payload", str(tmp_path / "bytes"))
+    assert "as it came: no base64" in shown.output
+    assert (tmp_path / "bytes").read_bytes() == b"no base64!"
+
+
+@pytest.mark.parametrize("there", [False, True])
+async def test_a_message_is_written_for_its_owner_only_because_it_holds_a_token(
+    served: ServedApi, tmp_path: Path, there: bool
+) -> None:
+    file = tmp_path / "bytes"
+    if there:
+        file.write_bytes(b"longer than the message" * 100)
+        file.chmod(0o644)
+    (letter_id,) = await give_up(served, "r1")
+    assert (await call(served, "show", letter_id, "--payload", str(file))).exit_code == ExitCode.OK
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert json.loads(file.read_bytes())["job_id"] == "r1.1", "and nothing of what was there is left"
 
 
 async def test_one_letter_is_replayed_at_once_and_refused_the_second_time(served: ServedApi) -> None:
@@ -89,6 +119,33 @@ async def test_a_filter_is_replayed_once_its_count_is_confirmed(
     assert len(served.publisher.messages) == published
     again = await call(served, "replay", "--source", "execution", "--yes")
     assert again.output.startswith("0 letters" if published == 4 else "2 letters"), "what was replayed is left out"
+
+
+async def test_a_filter_goes_on_past_a_letter_that_is_refused_and_ends_with_its_code(served: ServedApi) -> None:
+    ids = await give_up(served, "r1", "r2", "r3")
+    await served.memory.commit([Delete(Key(names.RUNS, "r2"), await version_of(served, names.RUNS, "r2"))])
+    done = await call(served, "replay", "--source", "execution", "--yes")
+    assert done.exit_code == ExitCode.REFUSED
+    assert [line.split(":")[0] for line in done.output.splitlines()[1:]] == ["r3", "r2", "r1"]
+    assert "run_not_found" in done.output
+    left = (await served.call("GET", "/v1/dead-letters"))[1]["dead_letters"]
+    assert [letter["id"] for letter in left if letter["replayed_generation"] is None] == [ids[1]]
+
+
+async def test_a_filter_stops_where_the_api_is_away_for_it_refused_nothing(served: ServedApi) -> None:
+    await give_up(served, "r1", "r2")
+    before = len(served.documents.calls)
+    served.documents.choose = lambda number, _kind, _writes: Fault.DOWN if number >= before else None
+    done = await call(served, "replay", "--source", "execution", "--yes")
+    assert isinstance(done.exception, CommandFailed)
+    assert done.exception.exit_code is ExitCode.UNREACHABLE
+    assert "store_unavailable" in str(done.exception)
+
+
+async def version_of(served: ServedApi, collection: str, id_: str) -> Version:
+    found = await served.memory.get(Key(collection, id_))
+    assert found is not None
+    return found.version
 
 
 @pytest.mark.parametrize("words", [(), ("a" * 64, "--source", "execution")])
