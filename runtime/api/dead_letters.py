@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
@@ -23,7 +25,7 @@ from runtime.contract.states import RunState
 from runtime.identity.job_token import JobClaims, JobVerifier
 from runtime.observability.metrics import Metrics
 from runtime.ports.clock import Clock
-from runtime.ports.documents import VersionMismatch
+from runtime.ports.documents import StoreUnavailable, VersionMismatch
 
 PARALLEL: Final = 2
 """Pushes that are read at a time: one may hold 14 MiB, several times over while it is decoded."""
@@ -47,7 +49,7 @@ class DeadLetters:
         runs: where runs are.
         verifier: of job tokens.
         clock: time of new letters.
-        metrics: counts new letters.
+        metrics: counts new letters, and a writing of which nobody knows as one.
     """
 
     def __init__(
@@ -99,7 +101,8 @@ class DeadLetters:
             return Change(_Seen(ruling), after, writes=creation(message.letter_id, cause, message.data))
 
         try:
-            return (await self._runs.change(claims.run_id, step))[1]
+            with self._told_if_unclear(message, known, spurious=False):
+                return (await self._runs.change(claims.run_id, step))[1]
         except Problem:
             return _Seen(Ruling.ENDED)  # the run's record is gone
 
@@ -107,13 +110,25 @@ class DeadLetters:
         """Records a letter that ends no run."""
         if known is None:
             letter = replace(message.letter, spurious=spurious)
-            if await self._letters.create(creation(message.letter_id, letter, message.data)):
+            with self._told_if_unclear(message, known, spurious=spurious):
+                created = await self._letters.create(creation(message.letter_id, letter, message.data))
+            if created:
                 self._tell(message, spurious=spurious)
         elif spurious and not known.letter.spurious and known.letter.replayed_generation is None:
             try:
                 await self._letters.replace(known, replace(known.letter, spurious=True))
             except VersionMismatch:
                 raise unavailable("dead_letter_changed", "the letter was written at the same time") from None
+
+    @contextlib.contextmanager
+    def _told_if_unclear(self, message: DeadMessage, known: StoredLetter | None, *, spurious: bool) -> Iterator[None]:
+        """A letter may have been written by a call of which nobody knows; the next push would find it told already."""
+        try:
+            yield
+        except StoreUnavailable as error:
+            if error.unclear and known is None:
+                self._tell(message, spurious=spurious)
+            raise
 
     def _tell(self, message: DeadMessage, *, spurious: bool) -> None:
         letter = message.letter

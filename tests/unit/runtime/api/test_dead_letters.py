@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from msgspec import structs
+from structlog.testing import capture_logs
 
 from runtime.api.problem import Problem
 from runtime.api.run_record import RunRecord
@@ -231,12 +232,16 @@ async def test_a_store_that_fails_at_any_call_leaves_one_letter_and_one_end(faul
     bench = await accepted()
     first = len(bench.documents.calls)
     bench.documents.choose = lambda number, _kind, _writes: fault if number == first + call else None
-    for _ in range(2):
-        try:
-            await bench.within(receive(bench, dead_push(job(bench))))
-        except StoreUnavailable:
-            continue
+    with capture_logs() as lines:
+        for _ in range(2):
+            try:
+                await bench.within(receive(bench, dead_push(job(bench))))
+            except StoreUnavailable:
+                continue
     assert len(await letters(bench)) == 1
+    assert names.DEAD_LETTERED in {line["event"] for line in lines if line["log_level"] == "error"}, (
+        "told at least once"
+    )
     assert [entry.state for entry in (await bench.record()).history].count(RunState.DEAD_LETTERED) == 1
 
 
