@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import aiohttp
 
+from runtime.contract.states import RunState
 from sandbox.pubsub.message import Draft
 from tests.support.local import RunningStack
 
@@ -35,7 +36,7 @@ class Load:
         running: the stack.
         name: first part of every run's id.
         marks: file of the entry point's effects.
-        runs: ids of the accepted runs.
+        runs: id of each accepted run -> the state that its work ends in.
         marked: those of them that leave a mark.
         unreadable: messages that are no job.
         repeats: requests that had to be sent again.
@@ -44,7 +45,7 @@ class Load:
     running: RunningStack
     name: str
     marks: Path
-    runs: list[str] = field(default_factory=list)
+    runs: dict[str, RunState] = field(default_factory=dict)
     marked: set[str] = field(default_factory=set)
     unreadable: int = 0
     repeats: int = 0
@@ -73,15 +74,16 @@ class Load:
             return
         run_id = f"{self.name}-{number}"
         body: dict[str, Any] = {"run_id": run_id, "engine": "flow", "flow": EFFECT_FLOW, "input": None}
+        end = RunState.SUCCEEDED
         if number % 100 == 1:
-            body["flow"] = FAILING_FLOW
+            body["flow"], end = FAILING_FLOW, RunState.FAILED
         elif number % 50 == 2:
             body = {"run_id": run_id, "engine": "effect", "input": {"marks": str(self.marks)}}
             self.marked.add(run_id)
         while not await self._accepted(body):
             self.repeats += 1
             await asyncio.sleep(AGAIN_SECONDS)
-        self.runs.append(run_id)
+        self.runs[run_id] = end
 
     async def _accepted(self, body: dict[str, Any]) -> bool:
         try:

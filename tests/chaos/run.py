@@ -26,7 +26,7 @@ import uvloop
 
 from runtime.contract.outcomes import OUTCOMES
 from tests.chaos.load import Load
-from tests.chaos.plan import plan
+from tests.chaos.plan import Disturbance, plan
 from tests.chaos.storm import Storm
 from tests.chaos.verdict import Verdict, judge
 from tests.support.local import QUICK, WORKER, RunningStack, local_stack
@@ -39,6 +39,7 @@ LAST_SECONDS: Final = 8.0
 """Before the bound, the last message is sent."""
 LONGEST_SECONDS: Final = 600.0
 """After the last message is sent, every one is settled by then, however slow the machine."""
+TAKEOVERS: Final = "takeovers of a dead owner's claim"
 TOKEN_AGE: Final = timedelta(minutes=10)
 """Of the push tokens, so that also a clock that is slow by five minutes believes them."""
 CHANGES: Final[dict[str, Any]] = {
@@ -69,7 +70,8 @@ async def chaos(messages: int, seconds: float | None, seed: int) -> int:
                 group.create_task(storm.blow())
                 group.create_task(load.send(messages, until))
             quiet = await _come_to_rest(running)
-            verdict = await judge(load)
+            takeovers = len(running.logs.events("claim_taken_over"))
+            verdict = await judge(load, {Disturbance.KILL: storm.counts[Disturbance.KILL], TAKEOVERS: takeovers})
             if not quiet:
                 verdict.broken["every message is settled in time"].append(str(running.counts()))
             _report(messages, load, storm, verdict, time.monotonic() - ready, running)
@@ -104,7 +106,7 @@ def _report(messages: int, load: Load, storm: Storm, verdict: Verdict, seconds: 
         *sorted(storm.met().items()),
         ("submissions repeated", load.repeats),
         ("deliveries answered", len(answers)),
-        ("takeovers of a dead owner's claim", len(running.logs.events("claim_taken_over"))),
+        (TAKEOVERS, len(running.logs.events("claim_taken_over"))),
         ("deliveries excused", excused),
         ("attempts, effects", f"{verdict.attempts}, {verdict.effects}"),
         ("dead letters", verdict.letters),

@@ -13,6 +13,10 @@ from runtime.contract.states import TERMINAL, RunState
 from tests.chaos.load import Load
 from tests.support.store import stored
 
+GIVEN_UP: Final = 100
+"""Of so many runs, one may end as a dead letter: whoever was killed at every one of its attempts."""
+LEAST_SENT: Final = 100
+"""Fewer messages than the slowest machine sends prove nothing."""
 SHOWN: Final = 20
 """Most ids of one broken rule that are named."""
 
@@ -46,15 +50,24 @@ class Verdict:
         ]
 
 
-async def judge(load: Load) -> Verdict:
+async def judge(load: Load, troubles: Mapping[str, int]) -> Verdict:
     """Reads the store of a stack at rest, and checks every rule."""
     collections = (names.RUNS, names.RUN_EVENTS, names.CLAIMS, names.DEAD_LETTERS)
-    return judged(load, {name: await stored(load.running, name) for name in collections})
+    return judged(load, {name: await stored(load.running, name) for name in collections}, troubles)
 
 
-def judged(load: Load, found: Found) -> Verdict:
-    """Checks every rule on what was found."""
+def judged(load: Load, found: Found, troubles: Mapping[str, int]) -> Verdict:
+    """Checks every rule on what was found.
+
+    Args:
+        load: what was sent.
+        found: the store.
+        troubles: how often each thing happened without which the run proves nothing.
+    """
     verdict = Verdict(letters=len(found[names.DEAD_LETTERS]))
+    if load.sent < LEAST_SENT:
+        verdict.broken[f"at least {LEAST_SENT} messages were sent"].append(str(load.sent))
+    verdict.broken.update({f"there was trouble: {what}": ["none"] for what, count in troubles.items() if not count})
     _judge_runs(verdict, load, found[names.RUNS])
     _judge_effects(verdict, load, found)
     _judge_letters(verdict, load, found)
@@ -67,7 +80,10 @@ def judged(load: Load, found: Found) -> Verdict:
 
 
 def _judge_runs(verdict: Verdict, load: Load, runs: Rows) -> None:
-    for run_id in load.runs:
+    given_up = [run_id for run_id in load.runs if runs.get(run_id, {}).get("state") == RunState.DEAD_LETTERED]
+    if len(given_up) > len(load.runs) // GIVEN_UP:
+        verdict.broken[f"at most one run of {GIVEN_UP} is given up"] += given_up
+    for run_id, end in load.runs.items():
         run = runs.get(run_id)
         if run is None:
             verdict.broken["every accepted run is on record"].append(run_id)
@@ -76,6 +92,8 @@ def _judge_runs(verdict: Verdict, load: Load, runs: Rows) -> None:
         verdict.attempts += run["attempt"]
         if run["state"] not in TERMINAL:
             verdict.broken["every accepted run has ended"].append(f"{run_id} ({run['state']})")
+        elif run["state"] not in {end, RunState.DEAD_LETTERED}:
+            verdict.broken["each run has ended as its work does"].append(f"{run_id} ({run['state']}, not {end})")
         ends = Counter(entry["generation"] for entry in run["history"] if entry["state"] in TERMINAL)
         if ends != {run["generation"]: 1}:
             verdict.broken["each generation ends once"].append(run_id)

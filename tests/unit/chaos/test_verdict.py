@@ -10,18 +10,22 @@ import msgspec
 import pytest
 
 from runtime.contract import names
+from runtime.contract.states import RunState
 from sandbox.cloud_run.faults import Action
 from tests.chaos.load import Load
 from tests.chaos.plan import Disturbance, plan
 from tests.chaos.verdict import Found, judged
 from tests.support.local import RunningStack
 
+ORDERED = [f"fails-{number}" for number in range(100)]
+"""Runs that are to fail."""
+
 Change = Callable[[Found], object]
 
 
 def at_rest() -> Found:
-    """Two runs that were worked, one message that is no job."""
-    ends = {"r1": "succeeded", "r2": "dead_lettered"}
+    """Runs that were worked, of which one was given up, and one message that is no job."""
+    ends = {"r1": "succeeded", "r2": "dead_lettered", **dict.fromkeys(ORDERED, "failed")}
     return {
         names.RUNS: {
             run_id: {
@@ -46,9 +50,10 @@ def at_rest() -> Found:
     }
 
 
-def rules(found: Found, marks: Path) -> set[str]:
-    load = Load(cast("RunningStack", None), "chaos", marks, runs=["r1", "r2"], unreadable=1)
-    return set(judged(load, found).broken)
+def rules(found: Found, marks: Path, **troubles: int) -> set[str]:
+    runs = {"r1": RunState.SUCCEEDED, "r2": RunState.SUCCEEDED, **dict.fromkeys(ORDERED, RunState.FAILED)}
+    load = Load(cast("RunningStack", None), "chaos", marks, runs=runs, unreadable=1)
+    return set(judged(load, found, {"kills": 1, **troubles}).broken)
 
 
 def test_a_stack_that_lost_nothing_breaks_no_rule(tmp_path: Path) -> None:
@@ -72,6 +77,9 @@ def _set(collection: str, id_: str, **fields: Any) -> Change:
     [
         (lambda found: found[names.RUNS].pop("r1"), "every accepted run is on record"),
         (_set(names.RUNS, "r1", state="running"), "every accepted run has ended"),
+        (_set(names.RUNS, "r1", state="failed"), "each run has ended as its work does"),
+        (_set(names.RUNS, "fails-7", state="succeeded"), "each run has ended as its work does"),
+        (_set(names.RUNS, "r1", state="dead_lettered"), "at most one run of 100 is given up"),
         (_again, "each generation ends once"),
         (_set(names.RUNS, "r1", history=[]), "each generation ends once"),
         (lambda found: found[names.RUN_EVENTS].clear(), "what has succeeded has had its effect"),
@@ -87,6 +95,23 @@ def test_what_is_broken_is_found(change: Change, rule: str, tmp_path: Path) -> N
     found = at_rest()
     change(found)
     assert rule in rules(found, tmp_path / "marks")
+
+
+@pytest.mark.parametrize("state", ["dead_lettered", "rejected", "expired"])
+def test_a_stack_on_which_nothing_works_does_not_pass(state: str, tmp_path: Path) -> None:
+    found = at_rest()
+    for run_id, run in found[names.RUNS].items():
+        run.update(state=state, attempt=0, history=[{"generation": 1, "state": state}])
+        found[names.DEAD_LETTERS][run_id] = {"run_id": run_id, "failure_class": "retry_exhausted"}
+    found[names.RUN_EVENTS].clear()
+    assert rules(found, tmp_path / "marks")
+
+
+def test_a_storm_without_messages_or_without_trouble_proves_nothing(tmp_path: Path) -> None:
+    nothing = {name: dict[str, Any]() for name in at_rest()}
+    load = Load(cast("RunningStack", None), "chaos", tmp_path / "marks")
+    assert set(judged(load, nothing, {}).broken) == {"at least 100 messages were sent"}
+    assert rules(at_rest(), tmp_path / "marks", kills=0) == {"there was trouble: kills"}
 
 
 def test_a_mark_is_an_effect(tmp_path: Path) -> None:
