@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -15,6 +16,9 @@ _TURNS: Final = 50
 
 class SystemClock:
     """Real time, through the running event loop."""
+
+    timestamp = staticmethod(time.time)
+    """See Clock."""
 
     def now(self) -> datetime:
         """See Clock."""
@@ -50,6 +54,10 @@ class ManualClock:
     def now(self) -> datetime:
         """See Clock."""
         return self._start + timedelta(seconds=self._elapsed + self._skew)
+
+    def timestamp(self) -> float:
+        """See Clock."""
+        return self.now().timestamp()
 
     def monotonic(self) -> float:
         """See Clock; starts at 0."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
@@ -11,11 +12,13 @@ import structlog
 from msgspec import Struct
 
 from runtime.contract.errors import HoldfastError
-from runtime.contract.limits import CALLBACK_BATCH_BYTES, EVENT_BYTES
+from runtime.contract.limits import CALLBACK_BATCH_BYTES
 from runtime.execution.callback_messages import EventCallback, EventsRequest, SequenceGap, Until
 from runtime.execution.event import EVENT_TYPE, Emitted, NumberedEvents
 from runtime.execution.meters import Meters
-from runtime.execution.values import ValueRefused, encode
+from runtime.execution.payload import encode_payload
+from runtime.execution.stamps import Stamps
+from runtime.execution.values import ValueRefused
 from runtime.ports.clock import Clock
 
 QUEUE_EVENTS: Final = 1000
@@ -89,6 +92,7 @@ class EventBatcher:
         self._sequence = source.next_sequence
         self._waiting: deque[Emitted] = deque()
         self._bytes = 0
+        self._stamps = Stamps(clock)
         self._closing = False
         self._entrance = asyncio.Lock()
         self._room = asyncio.Event()
@@ -113,8 +117,8 @@ class EventBatcher:
         """
         if EVENT_TYPE.fullmatch(event_type) is None:
             raise ValueRefused(f"{event_type[:80]!r} is no event type: 1 to 64 lower case letters, digits and _")
-        encoded = encode(payload, EVENT_BYTES)
-        event = (event_type, encoded, self._timestamp())
+        encoded = encode_payload(payload)
+        event = (0, event_type, encoded, self._stamps.now())
         async with self._entrance:  # those who wait for room keep their order
             while self._full() and not self._over():
                 self._room.clear()
@@ -126,17 +130,27 @@ class EventBatcher:
             self._bytes += len(encoded) + ENVELOPE_BYTES
         self._wake()
 
-    def offer(self, event_type: str, encoded: bytes, timestamp: str) -> bool:
-        """Hands over an event that was checked and encoded before; False where too much is waiting: it is dropped."""
+    def extend(self, events: Sequence[Emitted], size: int) -> int:
+        """Hands over events that were checked and encoded before; how many of them were taken. Where too much is
+        waiting, the last ones are dropped.
+
+        Args:
+            events: in order.
+            size: bytes of their payloads.
+        """
         waiting = self._waiting
-        if len(waiting) >= QUEUE_EVENTS or self._bytes >= QUEUE_BYTES or self._over():
-            self._drop(1)
-            return False
-        waiting.append((event_type, encoded, timestamp))
-        self._bytes += len(encoded) + ENVELOPE_BYTES
-        if len(waiting) == 1 or len(waiting) == self._rules.size or self._bytes >= self._rules.byte_limit:
-            self._wake()
-        return True
+        room = 0 if self._bytes >= QUEUE_BYTES or self._over() else max(0, QUEUE_EVENTS - len(waiting))
+        if len(events) > room:
+            self._drop(len(events) - room)
+            events = events[:room]
+            size = _size(events)
+        if events:
+            was_empty = not waiting
+            waiting.extend(events)
+            self._bytes += size + len(events) * ENVELOPE_BYTES
+            if was_empty or self._is_ripe():
+                self._wake()
+        return len(events)
 
     async def close(self) -> None:
         """Delivers everything that was emitted before.
@@ -186,14 +200,13 @@ class EventBatcher:
         return NumberedEvents(self._source.run_id, self._source.attempt, self._sequence, batch)
 
     def _part(self) -> list[Emitted]:
-        batch: list[Emitted] = []
-        size = 0
-        while self._waiting and len(batch) < self._rules.size:
-            length = len(self._waiting[0][1]) + ENVELOPE_BYTES
-            if batch and size + length > self._rules.byte_limit:
-                break
-            size += length
-            batch.append(self._waiting.popleft())
+        waiting = self._waiting
+        batch = [waiting.popleft() for _ in range(min(self._rules.size, len(waiting)))]
+        size = _size(batch) + len(batch) * ENVELOPE_BYTES
+        while len(batch) > 1 and size > self._rules.byte_limit:
+            event = batch.pop()
+            size -= len(event[2]) + ENVELOPE_BYTES
+            waiting.appendleft(event)
         self._bytes -= size
         return batch
 
@@ -235,9 +248,6 @@ class EventBatcher:
         full = len(self._waiting) >= self._rules.size or self._bytes >= self._rules.byte_limit
         return full or self._closing
 
-    def _timestamp(self) -> str:
-        return self._clock.now().isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
     def _count(self, result: str) -> None:
         if self._meters is not None:
             self._meters.callback_batches.labels(result).inc()
@@ -245,3 +255,7 @@ class EventBatcher:
     def _drop(self, events: int) -> None:
         if self._meters is not None and events:
             self._meters.callback_drops.inc(events)
+
+
+def _size(events: Sequence[Emitted]) -> int:
+    return sum([len(payload) for _, _, payload, _ in events])

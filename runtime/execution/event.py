@@ -86,8 +86,8 @@ class EventRecord(NamedTuple):
         return head.encode() + self.payload + f',"timestamp":"{self.timestamp}"}}'.encode()
 
 
-Emitted = tuple[str, bytes, str]
-"""Type, encoded payload and timestamp of an event that has no number yet."""
+Emitted = tuple[int, str, bytes, str]
+"""Position in its stream, type, encoded payload and timestamp of an event that has no number of the API's yet."""
 
 
 class NumberedEvents(Sequence[EventRecord]):
@@ -117,7 +117,7 @@ class NumberedEvents(Sequence[EventRecord]):
 
     def __iter__(self) -> Iterator[EventRecord]:
         for sequence, event in enumerate(self._events, self.first):
-            yield EventRecord(self._run_id, self._attempt, sequence, *event)
+            yield EventRecord(self._run_id, self._attempt, sequence, *event[1:])
 
     @overload
     def __getitem__(self, place: int) -> EventRecord: ...
@@ -129,4 +129,4 @@ class NumberedEvents(Sequence[EventRecord]):
         if isinstance(place, slice):
             return list(self)[place]
         sequence = self.first + range(len(self._events))[place]
-        return EventRecord(self._run_id, self._attempt, sequence, *self._events[place])
+        return EventRecord(self._run_id, self._attempt, sequence, *self._events[place][1:])

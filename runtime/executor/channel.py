@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import deque
+from collections.abc import Callable
 from datetime import timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec import Struct
 
 from runtime.contract.errors import Decision, HoldfastError
 from runtime.contract.limits import MIB
-from runtime.executor.stream_event import StreamEvent, stream_event
+from runtime.execution.event import Emitted
 from runtime.ports.clock import Clock
 
 COALESCED: Final = "progress"
@@ -51,80 +52,122 @@ class ChannelRules(Struct, frozen=True, kw_only=True):
     kept_bytes: int = 256 * 1024
 
 
-class Channel:
-    """Events of one run, from any number of producers to one reader at a time.
+class Direct(NamedTuple):
+    """A reader that waits for the next event.
 
-    Engine events wait while too many wait already, at most the stall limit; `progress` is coalesced; what the executor
-    says itself is never dropped. Without a reader nothing waits: the newest events are kept for one that returns.
+    Attributes:
+        write: hands events to it now; False: it cannot take them now, and nothing was done.
+        overhead: bytes that a frame adds to a payload.
+    """
+
+    write: Callable[[list[Emitted]], bool]
+    overhead: int
+
+
+class Channel:
+    """Events of one run, from one emitter to one reader at a time.
+
+    `progress` is coalesced while it waits; what the executor says itself is never dropped. Without a reader nothing
+    waits: the newest events are kept for one that returns.
 
     Args:
         clock: measures stalls.
         rules: bounds.
+
+    Attributes:
+        name: begins the ids of its events.
+        ended: whether its last event is there; what comes after it is dropped.
+        overhead: bytes that a frame of its reader adds to a payload.
+        moved_at: monotonic time at which its reader took something.
     """
 
     def __init__(self, clock: Clock, rules: ChannelRules | None = None) -> None:
         self._clock = clock
         self._rules = rules or ChannelRules()
-        self._most_events, self._most_bytes = self._rules.events, self._rules.bytes
-        self._name = secrets.token_hex(6)
+        self.name = secrets.token_hex(6)
         self._position = 0
         self._gone = 0
-        self._waiting: deque[StreamEvent] = deque()
+        self._waiting: deque[Emitted] = deque()
         self._waiting_bytes = 0
-        self._kept: deque[StreamEvent] = deque()
+        self._kept: deque[tuple[list[Emitted], int]] = deque()
+        self._kept_events = 0
         self._kept_bytes = 0
-        self._progress: StreamEvent | None = None
+        self._progress: Emitted | None = None
         self._reader = 0
         self._attached = False
-        self._moved_at = clock.monotonic()
-        self._entrance = asyncio.Lock()
-        self._queued = 0
+        self._direct: Direct | None = None
         self._room = asyncio.Event()
         self._some = asyncio.Event()
+        self.moved_at = clock.monotonic()
+        self.overhead = 0
         self.ended = False
 
-    async def put(self, event_type: str, payload: bytes, timestamp: str) -> None:
-        """Hands over an engine's event. After the end it is dropped: the last event is the last.
+    @property
+    def coalesces(self) -> bool:
+        """Whether a `progress` waits, which the next one replaces."""
+        return self._progress is not None
+
+    def room(self) -> tuple[int, int]:
+        """Events and bytes that may come before their producers have to wait."""
+        rules = self._rules
+        if not self._attached:
+            return rules.events, rules.bytes
+        most = rules.bytes - self._waiting_bytes
+        return (rules.events - len(self._waiting), most) if most > 0 else (0, 1)
+
+    def extend(self, events: list[Emitted], size: int) -> None:
+        """Takes events, in order; there is room for them.
 
         Args:
-            event_type: matches EVENT_TYPE.
-            payload: JSON as `values.encode` writes it.
-            timestamp: when it was emitted, RFC 3339.
-
-        Raises:
-            SlowConsumer: the reader took nothing for the stall limit.
-        """
-        if not self.offer(event_type, payload, timestamp):
-            self._queued += 1
-            try:
-                async with self._entrance:  # those who wait for room keep their order
-                    await self._until_room()
-                    self._enter(event_type, payload, timestamp)
-            finally:
-                self._queued -= 1
-
-    def offer(self, event_type: str, payload: bytes, timestamp: str) -> bool:
-        """The same where nothing has to be waited for; False: nothing was done, use `put`."""
-        if event_type == COALESCED and self._progress is not None:
-            self._waiting.remove(self._progress)
-            self._waiting_bytes -= len(self._progress.data)
-        elif self._queued or (self._attached and self._full()):
-            return False
-        self._enter(event_type, payload, timestamp)
-        return True
-
-    def say(self, event_type: str, payload: bytes, timestamp: str, *, last: bool = False) -> None:
-        """Hands over an event of the executor's own, whatever waits already: there are a handful in a run.
-
-        Args:
-            event_type, payload, timestamp: see `put`.
-            last: ends the stream.
+            events: at least one.
+            size: bytes of their payloads.
         """
         if self.ended:
             return
-        self.ended = last
-        self._append(event_type, payload, timestamp)
+        self._position = events[-1][0]
+        if not self._attached:
+            self._keep(events, size)
+        elif self._direct is not None and not self._waiting and self._direct.write(events):
+            self.moved_at = self._clock.monotonic()
+            self._keep(events, size)
+        else:
+            self._waiting.extend(events)
+            self._waiting_bytes += size
+            self._some.set()
+
+    def hold(self, event: Emitted, *, at_once: bool) -> None:
+        """Takes a `progress`, in the place of one that waits.
+
+        Args:
+            event: with the next position.
+            at_once: whether it may leave now; otherwise it waits for the next one or for its reader's turn.
+        """
+        if self._progress is not None:
+            self._waiting.remove(self._progress)
+            self._waiting_bytes -= len(self._progress[2])
+            self._progress = None
+            at_once = False
+        if at_once or not self._attached or self.ended:
+            self.extend([event], len(event[2]))
+            if self._waiting and self._waiting[-1] is event:
+                self._progress = event
+        else:
+            self._progress = event
+            self._wait(event)
+
+    def say(self, event: Emitted, *, last: bool = False) -> None:
+        """Takes an event of the executor's own, whatever waits already: there are a handful in a run.
+
+        Args:
+            event: with the next position.
+            last: ends the stream.
+        """
+        if last and not self.ended and self._attached:
+            self._wait(event)  # the reader's task has to end its answer, and writes what it finds
+        else:
+            self.extend([event], len(event[2]))
         if last:
+            self.ended = True
             self._room.set()
 
     def attach(self, after: str | None = None) -> int:
@@ -139,17 +182,17 @@ class Channel:
         position = 0 if after is None else self._position_of(after)
         if position < self._gone:
             raise PositionGone(f"events after {after or 'the first'} are no longer kept; ask for the run's record")
-        while self._kept and self._kept[-1].position > position:
-            event = self._kept.pop()
-            self._kept_bytes -= len(event.data)
-            self._waiting.appendleft(event)
-            self._waiting_bytes += len(event.data)
-        while self._waiting and self._waiting[0].position <= position:
-            self._keep(self._waiting.popleft())
+        while self._kept and self._kept[-1][0][-1][0] > position:
+            self._bring_back(position)
+        while self._waiting and self._waiting[0][0] <= position:
+            event = self._waiting.popleft()
+            self._waiting_bytes -= len(event[2])
+            self._keep([event], len(event[2]))
         self._progress = None
         self._reader += 1
         self._attached = True
-        self._moved_at = self._clock.monotonic()
+        self._direct = None
+        self.moved_at = self._clock.monotonic()
         self._some.set()
         return self._reader
 
@@ -157,64 +200,68 @@ class Channel:
         """Takes a reader away, if it still is the reader: nothing waits for it any more."""
         if reader == self._reader:
             self._attached = False
+            self._direct = None
             self._progress = None
-            while self._waiting:
-                self._keep(self._waiting.popleft())
-            self._trim()
+            for event in self._waiting:
+                self._keep([event], len(event[2]))
+            self._waiting.clear()
+            self._waiting_bytes = 0
             self._room.set()
 
     def is_reader(self, reader: int) -> bool:
         """Whether no other has taken its place."""
         return reader == self._reader
 
-    def take(self, size: int, overhead: int = 0) -> list[StreamEvent]:
+    def take(self, size: int, overhead: int = 0) -> list[Emitted]:
         """The next events, together at most `size` bytes, and one at least where any waits.
 
         Args:
-            size: bytes, with `overhead` for each event.
-            overhead: bytes that a frame may add to its event.
+            size: bytes of payloads, with `overhead` for each.
+            overhead: bytes that a frame adds to a payload.
         """
-        waiting = self._waiting
-        if self._waiting_bytes + len(waiting) * overhead <= size:
-            batch = list(waiting)
-            waiting.clear()
-            self._kept_bytes += self._waiting_bytes
-            self._waiting_bytes = 0
-            self._progress = None
-        else:
-            batch = self._next(size, overhead)
-        self._kept.extend(batch)
-        if batch:
-            self._moved_at = self._clock.monotonic()
-            self._room.set()
-            self._trim()
-        return batch
-
-    def _next(self, size: int, overhead: int) -> list[StreamEvent]:
-        batch: list[StreamEvent] = []
+        batch: list[Emitted] = []
         waiting, taken = self._waiting, 0
-        while waiting and (not batch or size >= len(waiting[0].data) + overhead):
+        while waiting and (not batch or size >= len(waiting[0][2]) + overhead):
             event = waiting.popleft()
-            length = len(event.data)
+            length = len(event[2])
             size -= length + overhead
             taken += length
             if event is self._progress:
                 self._progress = None
             batch.append(event)
-        self._waiting_bytes -= taken
-        self._kept_bytes += taken
+        if batch:
+            self._waiting_bytes -= taken
+            self._keep(batch, taken)
+            self.moved_at = self._clock.monotonic()
+            self._room.set()
         return batch
 
-    async def some(self) -> None:
-        """Waits until an event waits, or the stream has another reader."""
+    async def some(self, direct: Direct | None = None) -> None:
+        """Waits until an event waits, or the stream has another reader.
+
+        Args:
+            direct: takes events meanwhile; None lets every event wait.
+        """
         if not self._waiting:
             self._some.clear()
-            await self._some.wait()
+            self._direct = direct
+            if direct is not None:
+                self.overhead = direct.overhead
+            try:
+                await self._some.wait()
+            finally:
+                if self._direct is direct:
+                    self._direct = None
 
-    async def _until_room(self) -> None:
+    async def until_room(self) -> None:
+        """Waits until an event may come.
+
+        Raises:
+            SlowConsumer: the reader took nothing for the stall limit.
+        """
         began = self._clock.monotonic()
-        while self._attached and self._full() and not self.ended:
-            left = max(began, self._moved_at) + self._rules.stall.total_seconds() - self._clock.monotonic()
+        while self.room()[0] <= 0 and not self.ended:
+            left = max(began, self.moved_at) + self._rules.stall.total_seconds() - self._clock.monotonic()
             if left <= 0:
                 raise SlowConsumer(
                     f"the reader took nothing for {self._rules.stall.total_seconds():g} s while "
@@ -227,45 +274,42 @@ class Channel:
             except TimeoutError:
                 continue
 
-    def _full(self) -> bool:
-        return len(self._waiting) >= self._most_events or self._waiting_bytes >= self._most_bytes
+    def _wait(self, event: Emitted) -> None:
+        self._position = event[0]
+        self._waiting.append(event)
+        self._waiting_bytes += len(event[2])
+        self._some.set()
 
-    def _enter(self, event_type: str, payload: bytes, timestamp: str) -> None:
-        if not self.ended:
-            event = self._append(event_type, payload, timestamp)
-            if event_type == COALESCED and self._attached:
-                self._progress = event
+    def _keep(self, events: list[Emitted], size: int) -> None:
+        """Keeps events for a reader that returns: at least as many as the rules say, the newest whatever its size."""
+        kept, rules = self._kept, self._rules
+        kept.append((events, size))
+        count = self._kept_events + len(events)
+        size += self._kept_bytes
+        while len(kept) > 1:
+            oldest, oldest_size = kept[0]
+            if count - len(oldest) < rules.kept_events and size - oldest_size < rules.kept_bytes:
+                break
+            kept.popleft()
+            count -= len(oldest)
+            size -= oldest_size
+            self._gone = oldest[-1][0]
+        self._kept_events, self._kept_bytes = count, size
 
-    def _append(self, event_type: str, payload: bytes, timestamp: str) -> StreamEvent:
-        self._position += 1
-        event = stream_event(self._position, self._name, event_type, payload, timestamp)
-        if self._attached:
-            if not self._waiting:
-                self._some.set()
-            self._waiting.append(event)
-            self._waiting_bytes += len(event.data)
-        else:
-            self._kept.append(event)
-            self._kept_bytes += len(event.data)
-            self._trim()
-        return event
-
-    def _keep(self, event: StreamEvent) -> None:
-        self._waiting_bytes -= len(event.data)
-        self._kept.append(event)
-        self._kept_bytes += len(event.data)
-
-    def _trim(self) -> None:
-        # The newest event stays whatever its size: it may be the one that says how the run ended.
-        kept, most, most_bytes, size = self._kept, self._rules.kept_events, self._rules.kept_bytes, self._kept_bytes
-        while (len(kept) > most or size > most_bytes) and len(kept) > 1:
-            event = kept.popleft()
-            size -= len(event.data)
-            self._gone = event.position
-        self._kept_bytes = size
+    def _bring_back(self, position: int) -> None:
+        """Lets the newest events that are kept wait again, as far as they are after a position."""
+        events, size = self._kept.pop()
+        seen = [event for event in events if event[0] <= position]
+        seen_size = sum(len(event[2]) for event in seen)
+        self._waiting.extendleft(reversed(events[len(seen) :]))
+        self._waiting_bytes += size - seen_size
+        self._kept_events -= len(events) - len(seen)
+        self._kept_bytes -= size - seen_size
+        if seen:
+            self._kept.append((seen, seen_size))
 
     def _position_of(self, identity: str) -> int:
         name, _, number = identity.partition("-")
-        if name != self._name or not number.isascii() or not number.isdigit() or int(number[:18]) > self._position:
+        if name != self.name or not number.isascii() or not number.isdigit() or int(number[:18]) > self._position:
             raise PositionGone("the Last-Event-ID is not of this run's stream")
         return int(number[:18])

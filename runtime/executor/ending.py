@@ -81,7 +81,7 @@ class Ending(Struct, frozen=True, kw_only=True):
         return _encoder.encode(self._body())
 
     def last_event(self) -> bytes:
-        """The payload of `completed`."""
+        """The payload of `completed`, encoded."""
         fatal = self.step is not None or self.result.status is ProgressStatus.TIMEOUT
         return _encoder.encode({**self._body(), "log_level": FATAL if fatal else 0})
 

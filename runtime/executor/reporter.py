@@ -24,6 +24,7 @@ from runtime.execution.callback_messages import (
     Until,
 )
 from runtime.execution.cancellation import until_stopped
+from runtime.execution.event import Emitted
 from runtime.execution.meters import Meters
 from runtime.execution.tasks import end, first_done
 from runtime.executor.ending import Ending, Stop
@@ -114,11 +115,18 @@ class Reporter:
             asyncio.create_task(self._heed(), name="wait for a cancellation"),
         )
 
-    def event(self, event_type: str, payload: bytes, timestamp: str) -> None:
-        """Hands an encoded event over; where too many wait, it is counted and lost: a run never waits for reports."""
-        self._open += 1
-        if not self._batcher.offer(event_type, payload, timestamp):
-            self._drop(1)
+    def extend(self, events: list[Emitted], size: int) -> None:
+        """Hands encoded events over; those for which no room is left are counted and lost: a run never waits for
+        reports.
+
+        Args:
+            events: in order.
+            size: bytes of them all.
+        """
+        self._open += len(events)
+        lost = len(events) - self._batcher.extend(events, size)
+        if lost:
+            self._drop(lost)
 
     def note(self, progress: int | None, step: str | None) -> None:
         """What the next renewal reports beside the lease."""

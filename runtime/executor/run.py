@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+import msgspec
 import structlog
 from msgspec.structs import replace
 
@@ -14,15 +14,13 @@ from runtime.contract.errors import HoldfastError
 from runtime.contract.states import FailureClass, ProgressStatus
 from runtime.execution.answer import failed, timed_out
 from runtime.execution.callback_messages import Callbacks
-from runtime.execution.event import EVENT_TYPE, LAST_EVENT, progress_note
+from runtime.execution.event import LAST_EVENT
 from runtime.execution.job import Job
-from runtime.execution.payload import encode_payload
 from runtime.execution.tasks import end, first_done
-from runtime.execution.values import ValueRefused
 from runtime.executor.channel import Channel, SlowConsumer
+from runtime.executor.emitter import Emitter
 from runtime.executor.ending import Ending, Stop, ending, stopped
 from runtime.executor.reporter import ReportedRun, Reporter, ReportRules
-from runtime.executor.stream_event import Stamps
 from runtime.observability.metrics import Metrics
 from runtime.ports.clock import Clock
 from runtime.ports.engine import Engine, RunContext, RunResult
@@ -32,8 +30,6 @@ ENGINE_GRACE_SECONDS: Final = 4.0
 """How long after its deadline an engine may still be busy with ending; then it is cut off."""
 STOP_SECONDS: Final = 1.5
 """Longest that an engine may take to stop when it is told to."""
-TURN_EVENTS: Final = 100
-"""Events after which an engine that never waits lets others have their turn; more than one write holds."""
 REJECTED: Final = "rejected:engine"
 """`current_step` of a run whose engine is not there."""
 
@@ -85,9 +81,6 @@ class ExecutorRun:
         self._stopping = asyncio.Event()
         self._hurry = asyncio.Event()
         self._cancelled = asyncio.Event()
-        self._emitted = 0
-        self._event_type: str | None = None
-        self._stamps = Stamps(execution.clock)
         self._began = execution.clock.monotonic()
         self._reporter = Reporter(
             ReportedRun(run_id=self._job.run_id, job_id=self._job.job_id, lease_token=execution.lease_token),
@@ -98,6 +91,13 @@ class ExecutorRun:
             stop=self.stop,
             hurry=self._hurry,
         )
+        self._emitter = Emitter(
+            execution.clock,
+            execution.channel,
+            self._reporter.extend,
+            note=self._reporter.note,
+            stalled=self._stalled,
+        )
 
     def stop(self, why: Stop) -> None:
         """Ends the run soon; the first reason counts. A drain also leaves its reports little time."""
@@ -105,6 +105,7 @@ class ExecutorRun:
             self._hurry.set()
         if self._why is None:
             self._why = why
+            self._emitter.stop()
             self._cancelled.set()
             self._stopping.set()
 
@@ -184,55 +185,31 @@ class ExecutorRun:
             spec=self._job.spec,
             input=self._job.input,
             seconds_left=seconds,
-            emit=self._emit,
+            emit=self._emitter.emit,
             cancelled=self._cancelled,
         )
 
-    async def _emit(self, event_type: str, payload: object) -> None:
-        if event_type != self._event_type:
-            if EVENT_TYPE.fullmatch(event_type) is None:
-                raise ValueRefused(f"{event_type[:80]!r} is no event type: 1 to 64 lower case letters, digits and _")
-            self._event_type = event_type
-        encoded = encode_payload(payload)
-        self._emitted += 1
-        if self._emitted % TURN_EVENTS == 0:
-            await asyncio.sleep(0)
-        if self._why is not None:
-            return
-        if event_type == "progress" and isinstance(payload, Mapping):
-            self._reporter.note(*progress_note(payload))
-        timestamp = self._stamps.now()
-        channel = self._channel
-        waits = channel is not None and not channel.offer(event_type, encoded, timestamp)
-        self._reporter.event(event_type, encoded, timestamp)
-        if channel is not None and waits:
-            try:
-                await channel.put(event_type, encoded, timestamp)
-            except SlowConsumer as error:
-                log.warning("slow_consumer", run_id=self._job.run_id, error=str(error))
-                self.stop(Stop.SLOW_CONSUMER)
+    def _stalled(self, error: SlowConsumer) -> None:
+        log.warning("slow_consumer", run_id=self._job.run_id, error=str(error))
+        self.stop(Stop.SLOW_CONSUMER)
 
     def _ending(self, result: RunResult, step: str | None = None) -> Ending:
         return ending(self._job.run_id, result, round(1000 * (self._clock.monotonic() - self._began)), step)
 
     def _tell(self, event_type: str, payload: object) -> None:
         """Says something to the reader and to the API."""
-        self._reporter.event(event_type, encode_payload(payload), self._now())
-        self._say(event_type, payload)
+        self._emitter.say(event_type, msgspec.json.encode(payload))
 
     def _say(self, event_type: str, payload: object) -> None:
         """Says something to the reader alone."""
         if self._channel is not None:
-            self._channel.say(event_type, encode_payload(payload), self._now())
-
-    def _now(self) -> str:
-        return self._stamps.now()
+            self._emitter.say(event_type, msgspec.json.encode(payload), reported=False)
 
     def _complete(self, ended: Ending, event_type: str | None = None) -> None:
         if event_type is not None:
             self._say(event_type, {"message": ended.result.error})
         if self._channel is not None:
-            self._channel.say("completed", ended.last_event(), self._now(), last=True)
+            self._emitter.say("completed", ended.last_event(), reported=False, last=True)
         failure_class = ended.result.failure_class
         self._execution.metrics.runs.labels(ended.state.value, failure_class.value if failure_class else "").inc()
         log.info(

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import Callable, Coroutine, Sequence
 from enum import StrEnum
-from typing import Final
+from typing import TYPE_CHECKING, Final, cast
 
 import structlog
 from aiohttp import hdrs, web
 from msgspec import Struct
 
+from runtime.execution.event import Emitted
 from runtime.execution.tasks import end, first_done
-from runtime.executor.channel import Channel
+from runtime.executor.channel import Channel, Direct
 from runtime.executor.ending import Ending
-from runtime.executor.stream_event import ndjson, sse
+from runtime.executor.stream_event import OVERHEAD, SSE_OVERHEAD, ndjson, sse
 from runtime.observability.metrics import Metrics
 from runtime.ports.clock import Clock
+
+if TYPE_CHECKING:
+    from aiohttp import http
 
 WRITE_BYTES: Final = 16 * 1024
 """Largest single write; one write for each event would cost seven times as much."""
@@ -23,9 +29,6 @@ KEEP_ALIVE_SECONDS: Final = 15
 """Silence after which a comment is sent: intermediaries cut idle streams, and a vanished reader is found by a write."""
 LAST_SECONDS: Final = 10.0
 """Longest that the end of a run waits for its reader to take it; then the connection is cut."""
-
-SSE_OVERHEAD: Final = 128
-"""Most bytes of a message around its data: an id, a type of 64 characters, and the names of the fields."""
 
 _KEEP_ALIVE: Final = b": keep-alive\n\n"
 
@@ -114,27 +117,72 @@ class StreamWriter:
     async def _write(self, request: web.Request, response: web.StreamResponse, reading: Reading) -> StreamEnd:
         await response.prepare(request)
         channel, is_sse = reading.channel, reading.form is StreamForm.SSE
-        overhead = SSE_OVERHEAD if is_sse else 1
+        framed = _Framed(request, channel.name, sse if is_sse else ndjson)
+        direct = Direct(framed.write, SSE_OVERHEAD if is_sse else OVERHEAD)
         while channel.is_reader(reading.reader):
-            batch = channel.take(WRITE_BYTES, overhead)
+            batch = channel.take(WRITE_BYTES, direct.overhead)
             if batch:
-                data = sse(batch) if is_sse else ndjson(batch)
-                for start in range(0, len(data), WRITE_BYTES):
-                    await response.write(data[start : start + WRITE_BYTES])
+                for part in framed.parts(batch):
+                    await response.write(part)
             elif channel.ended:
                 await response.write_eof()
                 return StreamEnd.COMPLETED
             elif not is_sse:
-                await channel.some()
-            elif not await self._waited(channel):
+                await channel.some(direct)
+            elif not await self._waited(channel, direct):
                 await response.write(_KEEP_ALIVE)
+                channel.moved_at = self._clock.monotonic()
         return StreamEnd.REPLACED
 
-    async def _waited(self, channel: Channel) -> bool:
+    async def _waited(self, channel: Channel, direct: Direct) -> bool:
         """Waits for an event; False where a sign of life is due first."""
+        while (left := channel.moved_at + KEEP_ALIVE_SECONDS - self._clock.monotonic()) > 0:
+            with contextlib.suppress(TimeoutError):
+                async with self._clock.timeout(left):
+                    await channel.some(direct)
+                return True
+        return False
+
+
+class _Framed:
+    """Writes events of one stream.
+
+    Args:
+        request: its answer is written to.
+        stream: name of the stream.
+        frames: how they are written.
+    """
+
+    def __init__(self, request: web.Request, stream: str, frames: Callable[[str, Sequence[Emitted]], bytes]) -> None:
+        self._writer = cast("http.StreamWriter", request.writer)  # what the framework's server gives every request
+        self._protocol = request.protocol
+        self._stream = stream
+        self._frames = frames
+
+    def parts(self, events: Sequence[Emitted]) -> list[bytes]:
+        """Events as they are written, in parts of at most WRITE_BYTES."""
+        data = self._frames(self._stream, events)
+        if len(data) <= WRITE_BYTES:
+            return [data]
+        return [data[start : start + WRITE_BYTES] for start in range(0, len(data), WRITE_BYTES)]
+
+    def write(self, events: list[Emitted]) -> bool:
+        """See Direct: gives events to the connection within this turn of the loop, where it has room for them."""
+        if self._protocol.writing_paused:
+            return False
         try:
-            async with self._clock.timeout(KEEP_ALIVE_SECONDS):
-                await channel.some()
-        except TimeoutError:
+            for part in self.parts(events):
+                _run_through(self._writer.write(part, drain=False))
+        except ConnectionError:
             return False
         return True
+
+
+def _run_through(work: Coroutine[None, None, None]) -> None:
+    """Runs what has nothing to wait for: a write that is not drained."""
+    try:
+        work.send(None)
+    except StopIteration:
+        return
+    work.close()
+    raise RuntimeError("a write that is not drained waits")

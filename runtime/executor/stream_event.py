@@ -1,82 +1,48 @@
-"""One event as readers of a stream get it."""
+"""Events as readers of a stream get them: each on one line, since the encoder of payloads writes CR, LF and NUL inside
+of texts as escapes, and everything else is of a fixed alphabet.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
-from typing import Final, NamedTuple
+from typing import Final
 
-from runtime.ports.clock import Clock
+from runtime.execution.event import Emitted
 
-_MILLISECOND: Final = timedelta(milliseconds=1)
-_new: Final = tuple.__new__  # the constructor of a named tuple is a function in Python around it
+OVERHEAD: Final = 128
+"""About the bytes that a line adds to its payload."""
+SSE_OVERHEAD: Final = 192
+"""The same of a message of server-sent events."""
 
-
-class StreamEvent(NamedTuple):
-    """One event.
-
-    Attributes:
-        position: in its stream, from 1.
-        stream: name of the stream, of letters and digits.
-        event_type: matches EVENT_TYPE.
-        data: the whole event as JSON on one line: the encoder writes CR, LF and NUL inside of texts as escapes.
-    """
-
-    position: int
-    stream: str
-    event_type: str
-    data: bytes
-
-    @property
-    def id(self) -> str:
-        """Of letters, digits and `-`."""
-        return f"{self.stream}-{self.position}"
-
-    def sse(self) -> bytes:
-        """The event as a message of server-sent events."""
-        head = f"id: {self.stream}-{self.position}\nevent: {self.event_type}\ndata: "
-        return b"%b%b\n\n" % (head.encode(), self.data)
+_LINE: Final = '{{"event_id":"{stream}-%d","event_type":"{event_type}","payload":%b,"timestamp":"{timestamp}"}}\n'
+_MESSAGE: Final = f"id: {{stream}}-%d\nevent: {{event_type}}\ndata: {_LINE}\n"
 
 
-def stream_event(position: int, stream: str, event_type: str, payload: bytes, timestamp: str) -> StreamEvent:
-    """An event of parts; every part but the encoded payload is of a fixed alphabet."""
-    head = f'{{"event_id":"{stream}-{position}","event_type":"{event_type}","payload":'
-    data = b'%b%b,"timestamp":"%b"}' % (head.encode(), payload, timestamp.encode())
-    return _new(StreamEvent, (position, stream, event_type, data))
-
-
-def ndjson(events: Sequence[StreamEvent]) -> bytes:
-    """Events as lines of NDJSON."""
-    return b"\n".join([*[event.data for event in events], b""])
-
-
-def sse(events: Sequence[StreamEvent]) -> bytes:
-    """Events as messages of server-sent events."""
-    return b"".join([event.sse() for event in events])
-
-
-def rfc3339(moment: datetime) -> str:
-    """A UTC time to the millisecond."""
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-class Stamps:
-    """The time as RFC 3339, written once for each millisecond.
+def ndjson(stream: str, events: Sequence[Emitted]) -> bytes:
+    """Events as lines of NDJSON.
 
     Args:
-        clock: time.
+        stream: its name, of letters and digits; an id is this, `-` and the position.
+        events: in order.
     """
+    lines = []
+    template, last = b"", ("", "")
+    for position, event_type, payload, timestamp in events:
+        # Events that come together have mostly the same type and time: only what differs is formatted for each.
+        if event_type is not last[0] or timestamp is not last[1]:
+            last = (event_type, timestamp)
+            template = _LINE.format(stream=stream, event_type=event_type, timestamp=timestamp).encode()
+        lines.append(template % (position, payload))
+    return b"".join(lines)
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._begin = self._end = datetime.min.replace(tzinfo=UTC)
-        self._text = ""
 
-    def now(self) -> str:
-        """See `rfc3339`."""
-        moment = self._clock.now()
-        if not self._begin <= moment < self._end:
-            self._begin = moment.replace(microsecond=moment.microsecond // 1000 * 1000)
-            self._end = self._begin + _MILLISECOND
-            self._text = rfc3339(moment)
-        return self._text
+def sse(stream: str, events: Sequence[Emitted]) -> bytes:
+    """Events as messages of server-sent events; see `ndjson`."""
+    messages = []
+    template, last = b"", ("", "")
+    for position, event_type, payload, timestamp in events:
+        if event_type is not last[0] or timestamp is not last[1]:
+            last = (event_type, timestamp)
+            template = _MESSAGE.format(stream=stream, event_type=event_type, timestamp=timestamp).encode()
+        messages.append(template % (position, position, payload))
+    return b"".join(messages)

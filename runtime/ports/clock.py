@@ -14,6 +14,10 @@ class Clock(Protocol):
         """Wall clock, UTC, aware. For records and token times; never for judging another machine's age."""
         ...
 
+    def timestamp(self) -> float:
+        """The same as seconds since 1970."""
+        ...
+
     def monotonic(self) -> float:
         """Seconds that only grow. For every budget and deadline inside one process."""
         ...

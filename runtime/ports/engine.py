@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from enum import StrEnum
 from typing import Protocol
 
@@ -24,7 +24,7 @@ class Isolation(StrEnum):
 class Emit(Protocol):
     """Hands an event of the running job to its stream; waits while the stream is full."""
 
-    async def __call__(self, event_type: str, payload: object) -> None:
+    def __call__(self, event_type: str, payload: object) -> Awaitable[None]:
         """Args: event_type: `[a-z][a-z0-9_]{0,63}`; payload: JSON value, at most EVENT_BYTES encoded."""
         ...
 

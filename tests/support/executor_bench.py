@@ -23,6 +23,7 @@ from runtime.executor.channel import Channel, ChannelRules
 from runtime.executor.ending import Ending
 from runtime.executor.reporter import ReportRules
 from runtime.executor.run import Execution, ExecutorRun
+from runtime.executor.stream_event import ndjson
 from runtime.observability.metrics import Metrics
 from tests.support.run_api import job
 from tests.support.scripted_engine import Script, ScriptedEngine
@@ -149,7 +150,7 @@ class RunBench:
         """Every event that waits for the reader, taken."""
         taken = []
         while batch := self.channel.take(16 * 1024):
-            taken += [json.loads(event.data) for event in batch]
+            taken += [json.loads(line) for line in ndjson(self.channel.name, batch).splitlines()]
         return taken
 
     def lost(self) -> float:

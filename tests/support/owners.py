@@ -67,6 +67,9 @@ class OwnerClock:
     def now(self) -> datetime:
         return self._world.now() + self._wrong
 
+    def timestamp(self) -> float:
+        return self.now().timestamp()
+
     def monotonic(self) -> float:
         return self._world.monotonic()
 

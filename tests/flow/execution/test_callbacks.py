@@ -112,7 +112,7 @@ def running(**more: Any) -> ProgressRequest:
 
 
 def events(first: int, count: int = 1) -> EventsRequest:
-    emitted = [("tick", b'{"n":"\xc3\xbc"}', "2026-01-01T00:00:00.000Z")] * count
+    emitted = [(0, "tick", b'{"n":"\xc3\xbc"}', "2026-01-01T00:00:00.000Z")] * count
     return EventsRequest(job_id="r1.1", lease_token="t", events=NumberedEvents("r1", 1, first, emitted))
 
 

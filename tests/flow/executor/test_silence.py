@@ -10,8 +10,8 @@ import aiohttp
 import pytest
 
 from runtime.adapters.clock import ManualClock
+from runtime.execution.event import Emitted
 from runtime.executor.channel import Channel
-from runtime.executor.stream_event import StreamEvent
 from tests.support.scripted_engine import until_cancelled
 from tests.support.served_executor import ServedExecutor
 
@@ -96,7 +96,7 @@ async def test_a_stream_that_breaks_here_is_cut_and_not_ended(
     """BR-67: a body without its last event must not look whole."""
     take = Channel.take
 
-    def broken(channel: Channel, size: int, overhead: int = 0) -> list[StreamEvent]:
+    def broken(channel: Channel, size: int, overhead: int = 0) -> list[Emitted]:
         if channel.ended:
             raise ZeroDivisionError
         return take(channel, size, overhead)

@@ -33,9 +33,13 @@ class Bench:
         )
         self.reporter.start()
 
+    def event(self, number: int) -> None:
+        payload = b"%d" % number
+        self.reporter.extend([(number, "tick", payload, "2026-01-01T00:00:00.000Z")], len(payload))
+
     async def events(self, *numbers: int) -> None:
         for number in numbers:
-            self.reporter.event("tick", b"%d" % number, "2026-01-01T00:00:00.000Z")
+            self.event(number)
         await self.clock.advance(2)
 
     async def finish(self) -> bool:
@@ -54,7 +58,7 @@ async def test_a_burst_goes_out_in_full_batches_before_the_end() -> None:
     """BR-74: 250 events are 100, 100 and 50."""
     bench = Bench()
     for number in range(250):
-        bench.reporter.event("tick", b"%d" % number, "2026-01-01T00:00:00.000Z")
+        bench.event(number)
     assert await bench.finish()
     assert bench.api.batches == [100, 100, 50]
     assert [event.payload for event in bench.api.events_kept] == [b"%d" % number for number in range(250)]
@@ -90,7 +94,7 @@ async def test_a_run_never_waits_for_reports_and_what_does_not_fit_is_counted() 
     bench = Bench()
     bench.api.gate.clear()
     for number in range(5000):
-        bench.reporter.event("tick", b"%d" % number, "2026-01-01T00:00:00.000Z")
+        bench.event(number)
     assert bench.count("callback_drops_total") == 4000
     assert not await bench.finish()
     assert bench.clock.monotonic() <= 2 * FLUSH_SECONDS + 1

@@ -7,15 +7,20 @@ import re
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from runtime.contract.limits import EVENT_BYTES
+from runtime.execution.event import Emitted
 from runtime.execution.values import encode
-from runtime.executor.stream_event import StreamEvent, ndjson, stream_event
+from runtime.executor.stream_event import ndjson, sse
 from tests.support.json_values import json_values
 
+NOW = "2026-01-01T00:00:00.000Z"
+stamps = st.sampled_from([NOW, "2026-01-01T00:00:00.001Z"])
 
-def event(payload: object) -> StreamEvent:
-    return stream_event(7, "name", "tick", encode(payload, EVENT_BYTES), "2026-01-01T00:00:00.000Z")
+
+def event(payload: object, position: int = 7, event_type: str = "tick", timestamp: str = NOW) -> Emitted:
+    return (position, event_type, encode(payload, EVENT_BYTES), timestamp)
 
 
 def messages(data: bytes) -> list[dict[str, str]]:
@@ -36,16 +41,30 @@ def messages(data: bytes) -> list[dict[str, str]]:
 )
 def test_a_text_that_looks_like_messages_arrives_as_one_with_the_same_text(text: str) -> None:
     """BR-65."""
-    (message,) = messages(event({"text": text}).sse())
+    (message,) = messages(sse("name", [event({"text": text})]))
     assert (message["event"], message["id"]) == ("tick", "name-7")
     assert json.loads(message["data"])["payload"] == {"text": text}
-    assert ndjson([event(text)]).count(b"\n") == 1
+    assert ndjson("name", [event(text)]).count(b"\n") == 1
 
 
 @given(json_values)
 def test_every_value_makes_one_line_and_one_message(value: object) -> None:
-    framed = event(value)
-    (message,) = messages(framed.sse())
-    assert json.loads(message["data"]) == json.loads(ndjson([framed]))
+    framed = sse("name", [event(value)])
+    (message,) = messages(framed)
+    assert json.loads(message["data"]) == json.loads(ndjson("name", [event(value)]))
     assert json.loads(message["data"])["payload"] == value
-    assert not framed.sse().startswith(b"\xef\xbb\xbf")
+    assert not framed.startswith(b"\xef\xbb\xbf")
+
+
+@given(st.lists(st.builds(event, json_values, st.integers(1, 10**9), st.sampled_from(["tick", "log"]), stamps)))
+def test_events_that_come_together_are_each_written_with_their_own_fields(events: list[Emitted]) -> None:
+    whole = [
+        {"event_id": f"name-{position}", "event_type": kind, "payload": json.loads(payload), "timestamp": timestamp}
+        for position, kind, payload, timestamp in events
+    ]
+    assert [json.loads(line) for line in ndjson("name", events).splitlines()] == whole
+    found = messages(sse("name", events))
+    assert [json.loads(message["data"]) for message in found] == whole
+    assert [(message["id"], message["event"]) for message in found] == [
+        (fields["event_id"], fields["event_type"]) for fields in whole
+    ]

@@ -1,0 +1,214 @@
+"""The way of a run's events out: encoded one by one, handed on many at a time, and at once where one comes alone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+
+from runtime.execution.event import EVENT_TYPE, Emitted, progress_note
+from runtime.execution.payload import encode_payload
+from runtime.execution.stamps import Stamps
+from runtime.execution.values import ValueRefused
+from runtime.executor.channel import COALESCED, Channel, SlowConsumer
+from runtime.ports.clock import Clock
+
+GATHER_BYTES: Final = 15 * 1024
+"""Bytes of events that leave as soon as they are there: with the one that comes last they fill a write."""
+TURN_EVENTS: Final = 200
+"""Events after which an engine that never waits lets others have their turn, where they do not fill a write before."""
+KNOWN_TYPES: Final = 64
+"""Event types of a run that are remembered as valid."""
+
+Report = Callable[[list[Emitted], int], None]
+"""Takes events for the API, and the bytes of them all."""
+
+
+class Emitter:
+    """Takes events from any number of producers, numbers them, and hands them to the reader and to the API in order.
+
+    The first event of a turn of the loop leaves at once. Those that follow it in the same turn gather, until they fill
+    a write or the turn is over.
+
+    Args:
+        clock: stamps events.
+        channel: to the reader of a stream; None where there is none.
+        report: to the API; never waits.
+        note: told what each `progress` says for the run's record.
+        stalled: called when the reader takes nothing for too long.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        channel: Channel | None,
+        report: Report,
+        *,
+        note: Callable[[int | None, str | None], None],
+        stalled: Callable[[SlowConsumer], None],
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._done = self._loop.create_future()
+        self._done.set_result(None)
+        self._channel = channel
+        self._report = report
+        self._note = note
+        self._stalled = stalled
+        self._stamps = Stamps(clock)
+        self._time = clock.timestamp
+        self._known: set[str] = set()
+        self._position = 0
+        self._seen = 0
+        self._last = 0
+        self._pending: list[Emitted] = []
+        self._size = 0
+        self._most = 0
+        self._overhead = 0
+        self._queued = 0
+        self._entrance = asyncio.Lock()
+        self._stopped = False
+        self._look()
+
+    def emit(self, event_type: str, payload: object) -> Awaitable[None]:
+        """See Emit: encodes the event now, and is done with it now where nothing has to be waited for.
+
+        Raises:
+            ValueRefused: the type or the payload cannot be sent.
+        """
+        position = self._position + 1
+        if position > self._last or event_type not in self._known:
+            return self._carefully(event_type, payload)
+        encoded = encode_payload(payload)
+        stamps, now = self._stamps, self._time()
+        timestamp = stamps.text if stamps.begin <= now < stamps.end else stamps.write(now)
+        self._position = position
+        self._pending.append((position, event_type, encoded, timestamp))
+        self._size = size = self._size + len(encoded) + self._overhead
+        if size < self._most:
+            return self._done
+        return self._filled()
+
+    def say(self, event_type: str, payload: bytes, *, reported: bool = True, last: bool = False) -> None:
+        """An event of the executor's own, whatever waits already.
+
+        Args:
+            event_type: see `emit`.
+            payload: encoded.
+            reported: whether the API gets it too.
+            last: ends the reader's stream.
+        """
+        self.flush()
+        self._position += 1
+        event = (self._position, event_type, payload, self._stamps.now())
+        if reported:
+            self._report([event], len(payload))
+        if self._channel is not None:
+            self._channel.say(event, last=last)
+        self._look()
+
+    def stop(self) -> None:
+        """What comes from now on is dropped."""
+        self._stopped = True
+        self._last = 0
+
+    def flush(self) -> None:
+        """Hands on what has gathered."""
+        pending = self._pending
+        if pending:
+            self._pending = []
+            size, self._size = self._size - len(pending) * self._overhead, 0
+            if self._channel is not None:
+                self._channel.extend(pending, size)
+            self._report(pending, size)
+            self._look()
+
+    def _filled(self) -> Awaitable[None]:
+        if self._most == 0:
+            self._begin_turn()
+            self.flush()
+            return self._done
+        self.flush()
+        return asyncio.sleep(0)
+
+    def _begin_turn(self) -> None:
+        self._most = GATHER_BYTES
+        self._seen = self._position
+        self._loop.call_soon(self._end_turn)
+
+    def _end_turn(self) -> None:
+        self.flush()
+        if self._position == self._seen:
+            self._most = 0
+        else:
+            self._begin_turn()
+            self._look()
+
+    def _look(self) -> None:
+        """How far events may come without looking again."""
+        channel, events = self._channel, TURN_EVENTS
+        if channel is not None:
+            self._overhead = channel.overhead
+            room, room_bytes = channel.room()
+            events = min(events, room)
+            if self._most:
+                self._most = min(GATHER_BYTES, room_bytes)
+        if self._most:
+            events = min(events, self._seen + TURN_EVENTS - self._position)
+        self._last = 0 if self._stopped or self._queued else self._position + events
+
+    async def _carefully(self, event_type: str, payload: object) -> None:
+        if event_type not in self._known:
+            if EVENT_TYPE.fullmatch(event_type) is None:
+                raise ValueRefused(f"{event_type[:80]!r} is no event type: 1 to 64 lower case letters, digits and _")
+            if event_type != COALESCED and len(self._known) < KNOWN_TYPES:
+                self._known.add(event_type)
+        encoded, timestamp = encode_payload(payload), self._stamps.now()
+        if self._stopped:
+            await asyncio.sleep(0)
+            return
+        if event_type == COALESCED and isinstance(payload, Mapping):
+            self._note(*progress_note(payload))
+        self.flush()
+        if self._take(event_type, encoded, timestamp):
+            if self._position >= self._seen + TURN_EVENTS:
+                await asyncio.sleep(0)
+            return
+        self._report([(0, event_type, encoded, timestamp)], len(encoded))
+        await self._when_there_is_room(event_type, encoded, timestamp)
+
+    def _take(self, event_type: str, encoded: bytes, timestamp: str) -> bool:
+        """Takes an event; False where it has to wait for room."""
+        channel = self._channel
+        replaces = channel is not None and event_type == COALESCED and channel.coalesces
+        if channel is not None and not replaces and (self._queued or channel.room()[0] <= 0):
+            return False
+        self._position += 1
+        event = (self._position, event_type, encoded, timestamp)
+        at_once = self._most == 0
+        if at_once:
+            self._begin_turn()
+        if channel is not None and event_type == COALESCED:
+            channel.hold(event, at_once=at_once)
+            self._report([event], len(encoded))
+            self._look()
+            return True
+        self._pending.append(event)
+        self._size += len(encoded) + self._overhead
+        if at_once or self._size >= self._most:
+            self.flush()
+        return True
+
+    async def _when_there_is_room(self, event_type: str, encoded: bytes, timestamp: str) -> None:
+        assert self._channel is not None  # noqa: S101 - without a channel there is always room
+        self._queued += 1
+        self._last = 0
+        try:
+            async with self._entrance:  # those who wait for room keep their order
+                await self._channel.until_room()
+                self._position += 1
+                self._channel.extend([(self._position, event_type, encoded, timestamp)], len(encoded))
+        except SlowConsumer as error:
+            self._stalled(error)
+        finally:
+            self._queued -= 1
+            self._look()
