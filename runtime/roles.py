@@ -1,14 +1,14 @@
-"""The roles of the one image: which settings each reads, and which application is made of them."""
+"""The roles of the one image: which settings each reads, and which service is made of them."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass
+from contextlib import asynccontextmanager
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 import aiohttp
-from aiohttp import web
+from msgspec import Struct
 
 from runtime.contract.errors import HoldfastError
 from runtime.contract.settings.api import ApiSettings
@@ -21,7 +21,7 @@ from runtime.ports.documents import Documents
 from runtime.ports.publisher import Publisher
 from runtime.ports.tokens import KeySource, Tokens
 from runtime.ports.tracing import PASSED_ON, Tracing
-from runtime.server import Lifecycle, package_version
+from runtime.server import Lifecycle, Service, package_version
 
 if TYPE_CHECKING:
     from runtime.identity.key_cache import KeyCache
@@ -56,8 +56,7 @@ class KeysDiffer(HoldfastError):
     code = "signing_keys_differ"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outside:
+class Outside(Struct, frozen=True, kw_only=True):
     """A role's open connections to the world outside its process.
 
     Attributes:
@@ -77,8 +76,7 @@ class Outside:
     tracing: Tracing = PASSED_ON
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Process:
+class Process(Struct, frozen=True, kw_only=True):
     """What a role has of its own process."""
 
     clock: Clock
@@ -108,8 +106,8 @@ def log_level(settings: Settings) -> LogLevel:
     return settings.log_level
 
 
-async def build(settings: Settings, outside: Outside, process: Process) -> web.Application:
-    """The application of a role. Each role imports only what it uses.
+async def build(settings: Settings, outside: Outside, process: Process) -> Service:
+    """The service of a role. Each role imports only what it uses.
 
     Raises:
         HoldfastError: a self check failed; the process must not serve.
@@ -121,7 +119,7 @@ async def build(settings: Settings, outside: Outside, process: Process) -> web.A
     return await _build_worker(settings, outside, process)
 
 
-def _build_api(settings: ApiSettings, outside: Outside, process: Process) -> web.Application:
+def _build_api(settings: ApiSettings, outside: Outside, process: Process) -> Service:
     from runtime.api.app import create_app
     from runtime.api.deps import ApiDeps
     from runtime.api.executor_client import ExecutorClient
@@ -130,6 +128,7 @@ def _build_api(settings: ApiSettings, outside: Outside, process: Process) -> web
     from runtime.identity.key_cache import KeyCache
     from runtime.identity.keys import belong_together, pem_of_environment
     from runtime.identity.push_token import PushVerifier
+    from runtime.runner import WebService
 
     if outside.documents is None or outside.publisher is None or settings.backend_key is None:
         raise RuntimeError("the API needs documents, a publisher and a signing key")
@@ -162,30 +161,30 @@ def _build_api(settings: ApiSettings, outside: Outside, process: Process) -> web
             tracing=outside.tracing,
         )
     )
-    app.cleanup_ctx.append(_fresh(keys, process))
-    return app
+    app.cleanup_ctx.append(lambda _app: _kept_fresh(keys, process))
+    return WebService(app)
 
 
-async def _build_executor(settings: ExecutorSettings, outside: Outside, process: Process) -> web.Application:
+async def _build_executor(settings: ExecutorSettings, outside: Outside, process: Process) -> Service:
     from runtime.executor.app import create_app
     from runtime.executor.opened import open_executor
+    from runtime.runner import WebService
 
-    return create_app(
-        await open_executor(
-            settings,
-            outside.session,
-            clock=process.clock,
-            lifecycle=process.lifecycle,
-            metrics=process.metrics,
-            tracing=outside.tracing,
-        )
+    deps = await open_executor(
+        settings,
+        outside.session,
+        clock=process.clock,
+        lifecycle=process.lifecycle,
+        metrics=process.metrics,
+        tracing=outside.tracing,
     )
+    return WebService(create_app(deps))
 
 
-async def _build_worker(settings: WorkerSettings, outside: Outside, process: Process) -> web.Application:
+async def _build_worker(settings: WorkerSettings, outside: Outside, process: Process) -> Service:
     from runtime.identity.key_cache import KeyCache
     from runtime.identity.push_token import PushVerifier
-    from runtime.worker.app import create_app
+    from runtime.worker.app import WorkerApp, server_of
     from runtime.worker.deps import WorkerDeps
     from runtime.worker.workloads.execution import open_execution
 
@@ -195,34 +194,27 @@ async def _build_worker(settings: WorkerSettings, outside: Outside, process: Pro
         raise WorkloadMissing(f"GCP_QUEUE_WORKLOAD={settings.workload}: this version works `{Workload.EXECUTION}` only")
     keys = KeyCache(outside.key_source, process.clock, settings.key_grace)
     workload = await open_execution(settings, outside.session, process.clock, process.metrics)
-    app = create_app(
-        WorkerDeps(
-            settings=settings,
-            documents=outside.documents,
-            push_verifier=PushVerifier(settings.push_auth, settings.push_service_account, keys, process.clock),
-            workload=workload,
-            clock=process.clock,
-            lifecycle=process.lifecycle,
-            metrics=process.metrics,
-            tracing=outside.tracing,
-            revision=process.revision,
-        )
+    deps = WorkerDeps(
+        settings=settings,
+        documents=outside.documents,
+        push_verifier=PushVerifier(settings.push_auth, settings.push_service_account, keys, process.clock),
+        workload=workload,
+        clock=process.clock,
+        lifecycle=process.lifecycle,
+        metrics=process.metrics,
+        tracing=outside.tracing,
+        revision=process.revision,
     )
-    app.cleanup_ctx.append(_fresh(keys, process))
-    return app
+    return server_of(WorkerApp(deps, [asynccontextmanager(_kept_fresh)(keys, process)]), deps)
 
 
-def _fresh(keys: KeyCache, process: Process) -> Callable[[web.Application], AsyncIterator[None]]:
-    """Keeps signing keys fresh for as long as the application runs; a start without keys fails."""
+async def _kept_fresh(keys: KeyCache, process: Process) -> AsyncIterator[None]:
+    """Keeps signing keys fresh for as long as the service runs; a start without keys fails."""
+    import asyncio
 
-    async def context(_app: web.Application) -> AsyncIterator[None]:
-        import asyncio
-
-        await keys.load()
-        process.metrics.key_cache_age.set_function(lambda: keys.age or 0.0)
-        refreshing = asyncio.create_task(keys.run(), name="refresh signing keys")
-        yield
-        refreshing.cancel()
-        await asyncio.wait({refreshing})
-
-    return context
+    await keys.load()
+    process.metrics.key_cache_age.set_function(lambda: keys.age or 0.0)
+    refreshing = asyncio.create_task(keys.run(), name="refresh signing keys")
+    yield
+    refreshing.cancel()
+    await asyncio.wait({refreshing})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Any, Final
@@ -9,7 +10,9 @@ from typing import Any, Final
 import structlog
 from aiohttp import hdrs, web
 
-from runtime.observability.metrics import METRICS, Metrics
+from runtime.observability.metrics import Metrics
+from runtime.observability.request_counts import METRICS
+from runtime.server import DRAIN_CONNECTIONS_SECONDS, LINGER_SECONDS, Lifecycle, Page, health_pages
 
 MALFORMED: Final = "malformed_request"
 """Answer, with 400, to bytes that are no HTTP."""
@@ -91,6 +94,45 @@ class _Connection(web.RequestHandler):
             response = web.Response(status=HTTPStatus.SERVICE_UNAVAILABLE, text=UNHANDLED)
         response.force_close()
         return response
+
+
+class WebService:
+    """An application of aiohttp as a role serves it; see runtime.server.Service.
+
+    Args:
+        app: built by the role's `create_app`.
+    """
+
+    def __init__(self, app: web.Application) -> None:
+        self._runner = runner_of(app, lingering_time=LINGER_SECONDS, shutdown_timeout=DRAIN_CONNECTIONS_SECONDS)
+
+    async def start(self) -> None:
+        """See Service."""
+        await self._runner.setup()
+
+    async def listen(self, port: int, listener: socket.socket | None = None) -> int:
+        """See Service."""
+        site: web.BaseSite = (
+            web.SockSite(self._runner, listener) if listener is not None else web.TCPSite(self._runner, "0.0.0.0", port)  # noqa: S104 - the platform reaches the container from outside
+        )
+        await site.start()
+        bound: int = self._runner.addresses[0][1]
+        return bound
+
+    async def stop(self) -> None:
+        """See Service."""
+        await self._runner.cleanup()
+
+
+def add_health_routes(app: web.Application, lifecycle: Lifecycle, metrics: Metrics, service: str) -> None:
+    """Adds what every service shows of itself; see health_pages."""
+    for path, page in health_pages(lifecycle, metrics, service).items():
+
+        async def show(_request: web.Request, page: Page = page) -> web.Response:
+            status, kind, body = page()
+            return web.Response(status=status, body=body, headers={hdrs.CONTENT_TYPE: kind})
+
+        app.router.add_get(path, show)
 
 
 def runner_of(app: web.Application, **settings: Any) -> Runner:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import signal
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import structlog
-from aiohttp import web
 
 from runtime.contract.names import HEALTH_LIVE, HEALTH_READY, METRICS
+from runtime.execution.signal import Signal
 from runtime.observability.metrics import Metrics
 from runtime.ports.clock import Clock
-from runtime.runner import runner_of
 
 DRAIN_WORK_SECONDS: Final = 8.0
 """Time for work in flight to finish or be released after SIGTERM; the platform kills after 10."""
@@ -61,7 +61,7 @@ class Lifecycle:
         self._clock = clock
         self._tasks: set[asyncio.Task[Any]] = set()
         self._phase = Phase.STARTING
-        self.draining = asyncio.Event()
+        self.draining = Signal()
 
     @property
     def phase(self) -> Phase:
@@ -102,55 +102,74 @@ class Lifecycle:
         return not self._tasks
 
 
-def add_health_routes(app: web.Application, lifecycle: Lifecycle, metrics: Metrics, service: str) -> None:
-    """Adds liveness (200 for life), readiness (503 while starting or draining) and metrics."""
+Page = Callable[[], tuple[int, str, bytes]]
+"""Makes a page: its status, its Content-Type, its body."""
+
+
+def health_pages(lifecycle: Lifecycle, metrics: Metrics, service: str) -> Mapping[str, Page]:
+    """By path: liveness (200 for life), readiness (503 while starting or draining) and metrics."""
     about = {"service": service, "version": package_version()}
 
-    async def live(_request: web.Request) -> web.Response:
-        return web.json_response({"status": "healthy", **about})
+    def page(status: int, word: str) -> tuple[int, str, bytes]:
+        return status, "application/json; charset=utf-8", json.dumps({"status": word, **about}).encode()
 
-    async def ready(_request: web.Request) -> web.Response:
-        is_ready = lifecycle.phase is Phase.READY
-        return web.json_response({"status": lifecycle.phase.value, **about}, status=200 if is_ready else 503)
+    def ready() -> tuple[int, str, bytes]:
+        return page(200 if lifecycle.phase is Phase.READY else 503, lifecycle.phase.value)
 
-    async def metrics_text(_request: web.Request) -> web.Response:
-        return web.Response(body=metrics.text(), headers={"Content-Type": "text/plain; version=0.0.4"})
+    return {
+        HEALTH_LIVE: lambda: page(200, "healthy"),
+        HEALTH_READY: ready,
+        "/health": ready,
+        METRICS: lambda: (200, "text/plain; version=0.0.4", metrics.text()),
+    }
 
-    app.router.add_get(HEALTH_LIVE, live)
-    app.router.add_get(HEALTH_READY, ready)
-    app.router.add_get("/health", ready)
-    app.router.add_get(METRICS, metrics_text)
+
+class Service(Protocol):
+    """What a role serves, on whatever server."""
+
+    async def start(self) -> None:
+        """Opens and checks what is needed; nothing is served yet. May be cancelled."""
+        ...
+
+    async def listen(self, port: int, listener: socket.socket | None = None) -> int:
+        """Serves from now on, and returns the port.
+
+        Args:
+            port: on all interfaces; 0: any.
+            listener: a bound socket to serve on instead.
+        """
+        ...
+
+    async def stop(self) -> None:
+        """Ends connections, within DRAIN_CONNECTIONS_SECONDS, and closes what the start opened, however far it came."""
+        ...
 
 
 async def serve(
-    app: web.Application,
+    service: Service,
     lifecycle: Lifecycle,
     *,
     port: int,
     listener: socket.socket | None = None,
     on_bound: Callable[[], None] | None = None,
 ) -> None:
-    """Runs an application from start to the end of its drain.
+    """Runs a service from start to the end of its drain.
 
-    Its start-up hooks (adapters, self checks) run before the port is bound: what answers is ready to serve.
+    Its start (adapters, self checks) is over before the port is bound: what answers is ready to serve.
 
     Args:
-        app: built by a role's `create_app`.
-        lifecycle: the one that the app was given.
+        service: of a role.
+        lifecycle: the one that the service was given.
         port: TCP port on all interfaces; not used where `listener` is given.
         listener: a bound socket to serve on instead.
         on_bound: called once the process serves.
     """
-    runner = runner_of(app, lingering_time=LINGER_SECONDS, shutdown_timeout=DRAIN_CONNECTIONS_SECONDS)
     with _signals() as stop:
         stopping = asyncio.create_task(stop.wait(), name="wait for a signal")
         try:
-            if not await _started(runner, stopping):
+            if not await _started(service, stopping):
                 return
-            site: web.BaseSite = (
-                web.SockSite(runner, listener) if listener is not None else web.TCPSite(runner, "0.0.0.0", port)  # noqa: S104 - the platform reaches the container from outside
-            )
-            await site.start()
+            await service.listen(port, listener)
             lifecycle.ready()
             log.info("serving", port=port)
             if on_bound is not None:
@@ -164,7 +183,7 @@ async def serve(
             lifecycle.drain()
             stopping.cancel()
             await asyncio.wait({stopping})
-            await runner.cleanup()
+            await service.stop()
             log.info("stopped")
 
 
@@ -182,9 +201,9 @@ def _signals() -> Iterator[asyncio.Event]:
             loop.remove_signal_handler(number)
 
 
-async def _started(runner: web.AppRunner, stopping: asyncio.Task[Any]) -> bool:
-    """Runs the start-up hooks; False where a signal came first: it must end a start, not wait for it."""
-    starting = asyncio.create_task(runner.setup(), name="start")
+async def _started(service: Service, stopping: asyncio.Task[Any]) -> bool:
+    """Starts a service; False where a signal came first: it must end a start, not wait for it."""
+    starting = asyncio.create_task(service.start(), name="start")
     await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
     if starting.done():
         await starting

@@ -33,6 +33,7 @@ from runtime.identity.keys import environment_value
 from runtime.observability import logs
 from runtime.observability.metrics import Metrics
 from runtime.ports.engine import Engine, Isolation, RunContext, RunResult
+from runtime.runner import WebService
 from runtime.server import Lifecycle, serve
 
 
@@ -106,7 +107,7 @@ async def main(port: int) -> None:
         )
     )
     listener = socket.create_server(("127.0.0.1", port), backlog=1024)
-    await serve(app, lifecycle, port=port, listener=listener, on_bound=spare_the_collector)
+    await serve(WebService(app), lifecycle, port=port, listener=listener, on_bound=spare_the_collector)
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ from runtime.observability import logs
 from runtime.observability.metrics import Metrics
 from runtime.ports.documents import Document, DocumentExists, Documents, Key, Query, Version, Write
 from runtime.server import Lifecycle, serve
-from runtime.worker.app import create_app
+from runtime.worker.app import WorkerApp, server_of
 from runtime.worker.deps import WorkerDeps
 from runtime.worker.workload import NO_FACTS, Ended
 
@@ -121,21 +121,19 @@ async def main(mode: str, port: int) -> None:
     keys, lifecycle = KeyCache(FileKeys(setup.jwks), clock), Lifecycle(clock)
     stores = {"settled": lambda _: SettledStore(), "free": lambda _: FreeStore(), "firestore": _firestore}
     known = settings(setup)
-    app = create_app(
-        WorkerDeps(
-            settings=known,
-            documents=stores[mode](setup),
-            push_verifier=PushVerifier(known.push_auth, known.push_service_account, keys, clock),
-            workload=InstantWork(),
-            clock=clock,
-            lifecycle=lifecycle,
-            metrics=Metrics(),
-            revision="bench",
-        )
+    deps = WorkerDeps(
+        settings=known,
+        documents=stores[mode](setup),
+        push_verifier=PushVerifier(known.push_auth, known.push_service_account, keys, clock),
+        workload=InstantWork(),
+        clock=clock,
+        lifecycle=lifecycle,
+        metrics=Metrics(),
+        revision="bench",
     )
     await keys.load()
     listener = socket.create_server(("127.0.0.1", port), backlog=1024)
-    await serve(app, lifecycle, port=port, listener=listener, on_bound=spare_the_collector)
+    await serve(server_of(WorkerApp(deps), deps), lifecycle, port=port, listener=listener, on_bound=spare_the_collector)
 
 
 if __name__ == "__main__":

@@ -43,9 +43,9 @@ from runtime.api.watch import RunWatch, waking_on_drain
 from runtime.contract.limits import API_BODY_BYTES, SETTLE_BUDGET
 from runtime.contract.names import TICK_PATH
 from runtime.contract.settings.api import ApiSettings
-from runtime.observability.metrics import METRICS, count_requests
+from runtime.observability.request_counts import METRICS, count_requests
 from runtime.observability.request_span import trace_requests
-from runtime.server import add_health_routes
+from runtime.runner import add_health_routes
 
 DEPS: Final = web.AppKey("deps", ApiDeps)
 EXECUTIONS: Final = web.AppKey("executions", Executions)

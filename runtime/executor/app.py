@@ -16,9 +16,9 @@ from runtime.executor.deps import ExecutorDeps
 from runtime.executor.routes import ExecuteRoutes
 from runtime.executor.runs import Runs
 from runtime.http.problem import Handler, Problem, problem_of_http
-from runtime.observability.metrics import METRICS, count_requests
+from runtime.observability.request_counts import METRICS, count_requests
 from runtime.observability.request_span import trace_requests
-from runtime.server import add_health_routes
+from runtime.runner import add_health_routes
 
 DEPS: Final = web.AppKey("deps", ExecutorDeps)
 RUNS: Final = web.AppKey("runs", Runs)

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import Final
 
-from aiohttp import web
-from aiohttp.typedefs import Middleware
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 
+UNMATCHED: Final = "unmatched"
+"""Route of what no route has."""
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"})
-_UNMATCHED: Final = "unmatched"
 _OTHER: Final = "other"
-
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Metrics:
@@ -28,6 +24,8 @@ class Metrics:
         )  # fmt: skip
         self.requests_in_flight = Gauge("http_requests_in_flight", "Requests being answered", registry=registry)
         self.deliveries = Counter("deliveries", "Push deliveries by reason code", ["outcome"], registry=registry)
+        # Finding a counter by its labels costs more than counting.
+        self._answered: dict[tuple[str, str, int], Counter] = {}
         self._delivered: dict[str, Counter] = {}
         self.claim_waits = Counter("claim_waits", "Deliveries that parked on a live claim", registry=registry)
         self.claim_takeovers = Counter("claim_takeovers", "Claims taken from a stale owner", registry=registry)
@@ -61,54 +59,18 @@ class Metrics:
             counter = self._delivered[outcome] = self.deliveries.labels(outcome)
         counter.inc()
 
+    def answered(self, route: str, method: str, status: int) -> None:
+        """Counts a request by the pattern that it matched, its method as sent, and the status of its answer."""
+        counter = self._answered.get((route, method, status))
+        if counter is None:
+            word = method if method in _METHODS else _OTHER
+            counter = self._answered[route, word, status] = self.requests.labels(route, word, str(status))
+        counter.inc()
+
     def malformed(self, status: int) -> None:
         """Counts what was answered without being a request: it has neither a route nor a method to trust."""
-        self.requests.labels(_UNMATCHED, _OTHER, str(status)).inc()
+        self.answered(UNMATCHED, _OTHER, status)
 
     def text(self) -> bytes:
         """The registry in Prometheus text form."""
         return generate_latest(self.registry)
-
-
-METRICS: Final = web.AppKey("metrics", Metrics)
-"""Where an application has what its server counts beside its handlers."""
-
-
-def count_requests(metrics: Metrics) -> Middleware:
-    """A middleware that counts every request once, with the status that was really sent."""
-    counted: dict[tuple[str, str, int], Counter] = {}
-
-    @web.middleware
-    async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
-        status = 499  # left so when the handler is cancelled: the caller went away
-        metrics.requests_in_flight.inc()
-        try:
-            response = await handler(request)
-            status = response.status
-        except web.HTTPException as error:
-            status = error.status
-            raise
-        except Exception:
-            status = 500
-            raise
-        else:
-            return response
-        finally:
-            metrics.requests_in_flight.dec()
-            words = (matched_route(request), _method(request.method), status)
-            counter = counted.get(words)
-            if counter is None:  # finding a counter by its labels costs more than counting
-                counter = counted[words] = metrics.requests.labels(words[0], words[1], str(status))
-            counter.inc()
-
-    return middleware
-
-
-def matched_route(request: web.Request) -> str:
-    """The pattern that a request matched, or `unmatched`: a closed word, however the path is spelled."""
-    resource = request.match_info.route.resource
-    return resource.canonical if resource is not None else _UNMATCHED
-
-
-def _method(method: str) -> str:
-    return method if method in _METHODS else _OTHER

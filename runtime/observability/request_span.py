@@ -9,7 +9,7 @@ from aiohttp.typedefs import Middleware
 
 from runtime.contract.names import HEALTH_LIVE, HEALTH_READY, METRICS
 from runtime.contract.trace_context import TRACEPARENT, TRACESTATE, TraceContext
-from runtime.observability.metrics import Handler, matched_route
+from runtime.observability.request_counts import Handler, matched_route
 from runtime.ports.tracing import SpanKind, Tracing
 
 _UNTRACED: Final = frozenset({HEALTH_LIVE, HEALTH_READY, "/health", METRICS})

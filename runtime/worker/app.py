@@ -2,140 +2,176 @@
 
 from __future__ import annotations
 
-import asyncio
 import uuid
-from collections.abc import AsyncIterator
-from typing import Final
+from collections.abc import Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from typing import Any, Final
 
 import structlog
-from aiohttp import StreamReader, hdrs, web
 
 from runtime.contract.outcomes import outcome
-from runtime.observability.metrics import METRICS, Handler, count_requests
-from runtime.observability.request_span import trace_requests
+from runtime.contract.trace_context import TRACEPARENT, TRACESTATE, TraceContext
+from runtime.http.server.answer import Answer, plain
+from runtime.http.server.application import Application
+from runtime.http.server.limits import Limits
+from runtime.http.server.request import Request
+from runtime.http.server.server import Server
+from runtime.observability.metrics import UNMATCHED
 from runtime.ports.documents import Key, StoreUnavailable
-from runtime.server import add_health_routes
+from runtime.ports.tracing import Attributes, SpanKind
+from runtime.server import DRAIN_CONNECTIONS_SECONDS, LINGER_SECONDS, health_pages
 from runtime.worker.claim import Claims
 from runtime.worker.delivery import deliver
 from runtime.worker.deps import WorkerDeps
 from runtime.worker.guard import ClaimTools
-from runtime.worker.request import PushRequest, Refused
+from runtime.worker.request import PushRequest
 from runtime.worker.respond import respond
 
-DEPS: Final = web.AppKey("deps", WorkerDeps)
-CLAIMS: Final = web.AppKey("claims", Claims)
+ROUTE: Final = "/"
+"""Where deliveries are pushed to."""
+MALFORMED: Final = "malformed_request"
+"""Answer to bytes that are no HTTP, or too many of them."""
+
+_SPAN: Final[Attributes] = {"http.request.method": "POST", "http.route": ROUTE}
+_READ: Final = frozenset({"GET", "HEAD"})
 
 log = structlog.get_logger()
 
 
-def create_app(deps: WorkerDeps) -> web.Application:
-    """The worker as an application. Serve it with `auto_decompress=False`: no body of a push may be inflated.
+class WorkerApp:
+    """The worker as an application; see runtime.http.server.application.Application.
 
-    Its start reads the claims once; its clean-up closes documents and workload.
+    Its start reads the claims once; its end closes documents and workload.
+
+    Args:
+        deps: the worker's parts.
+        during: entered one after the other at the start, and left at the end.
     """
-    app = web.Application(middlewares=[count_requests(deps.metrics), trace_requests(deps.tracing), plain_errors])
-    owner = f"{deps.revision}/{uuid.uuid4()}"
-    tools = ClaimTools(deps.documents, deps.settings, deps.clock, deps.metrics, deps.lifecycle.track)
-    app[DEPS] = deps
-    app[METRICS] = deps.metrics
-    app[CLAIMS] = Claims(tools, owner=owner, draining=deps.lifecycle.draining)
-    app.router.add_route(hdrs.METH_POST, "/", push, expect_handler=_expect_nothing_yet)
-    add_health_routes(app, deps.lifecycle, deps.metrics, f"worker-{deps.settings.workload}")
-    app.on_startup.append(_check_store)
-    app.on_startup.append(_say_how)
-    app.on_cleanup.append(_close)
-    return app
+
+    def __init__(self, deps: WorkerDeps, during: Sequence[AbstractAsyncContextManager[None]] = ()) -> None:
+        self._deps = deps
+        self._during = during
+        self._entered = AsyncExitStack()
+        tools = ClaimTools(deps.documents, deps.settings, deps.clock, deps.metrics, deps.lifecycle.track)
+        owner = f"{deps.revision}/{uuid.uuid4()}"
+        self._claims = Claims(tools, owner=owner, draining=deps.lifecycle.draining)
+        self._pages = health_pages(deps.lifecycle, deps.metrics, f"worker-{deps.settings.workload}")
+        self._in_flight = 0
+        deps.metrics.requests_in_flight.set_function(lambda: self._in_flight)
+
+    def handle(self, request: Request) -> Answer | Coroutine[Any, Any, Answer]:
+        """See Application. No answer but that of a delivery could acknowledge one."""
+        if request.path == b"/" and request.method == "POST":
+            return self._push(request)
+        path = request.path.decode("latin-1")
+        page = self._pages.get(path)
+        if path != ROUTE and page is None:
+            answer = plain(404)
+        elif page is None or request.method not in _READ:
+            answer = plain(405, Allow="POST" if page is None else "GET,HEAD")
+        else:
+            status, kind, body = page()
+            answer = Answer(status, body, kind)
+            self._deps.metrics.answered(path, request.method, status)
+            return answer
+        self._deps.metrics.answered(UNMATCHED, request.method, answer.status)
+        return answer
+
+    def surprised(self, error: BaseException) -> Answer:
+        """See Application."""
+        log.error("unhandled_error", exc_info=error)
+        answer = respond(outcome("unhandled_error"))
+        self._deps.metrics.answered(ROUTE, "POST", answer.status)
+        return answer
+
+    def malformed(self, status: int, kind: str) -> Answer:
+        """See Application. What was sent is repeated nowhere."""
+        log.info("request_malformed", kind=kind)
+        self._deps.metrics.malformed(status)
+        return plain(status, MALFORMED)
+
+    async def start(self) -> None:
+        """See Application."""
+        for context in self._during:
+            await self._entered.enter_async_context(context)
+        await self._check_store()
+        self._say_how()
+
+    async def close(self) -> None:
+        """See Application."""
+        await self._entered.aclose()
+        await self._deps.workload.close()
+        await self._deps.documents.close()
+
+    async def _push(self, request: Request) -> Answer:
+        deps = self._deps
+        self._in_flight += 1
+        try:
+            parent = TraceContext.read(request.text(TRACEPARENT.encode()), request.text(TRACESTATE.encode()))
+            with deps.tracing.span(ROUTE, SpanKind.SERVER, parent=parent, attributes=_SPAN) as span:
+                answer = respond(await deliver(deps, self._claims, _push_request(request)))
+                span.set("http.response.status_code", answer.status)
+                if answer.status >= 500:
+                    span.fail(str(answer.status))
+        finally:
+            self._in_flight -= 1
+        deps.metrics.answered(ROUTE, "POST", answer.status)
+        return answer
+
+    async def _check_store(self) -> None:
+        """One read. A store that will go on saying no stops the start; one that is away only delays deliveries."""
+        try:
+            await self._deps.documents.get(Key(self._deps.settings.claims_collection, "self-check"))
+        except StoreUnavailable as error:
+            log.warning("claim_store_unavailable", error=str(error), start="goes on")
+
+    def _say_how(self) -> None:
+        settings = self._deps.settings
+        log.info(
+            "worker_started",
+            workload=str(settings.workload),
+            project=settings.project_id,
+            subscription=settings.subscription,
+            push_auth=str(settings.push_auth),
+            push_audience=settings.push_audience or "derived from Host",
+            push_service_account=settings.push_service_account,
+            claims_collection=settings.claims_collection,
+            claim_owner=self._claims.owner,
+            max_delivery_attempts=settings.max_attempts,
+            cut_off=settings.cut_off,
+            request_timeout=settings.request_timeout.total_seconds(),
+            process_timeout=settings.process_timeout.total_seconds(),
+            run_timeout=settings.run_timeout.total_seconds(),
+        )
+        if settings.process_timeout > settings.ack_deadline:
+            log.warning("process_timeout_beyond_ack_deadline", ack_deadline=settings.ack_deadline.total_seconds())
 
 
-async def push(request: web.Request) -> web.Response:
-    """Answers a delivery. The work belongs to a task of its own: it outlives a caller that hangs up."""
-    deps = request.app[DEPS]
-    delivery = asyncio.create_task(deliver(deps, request.app[CLAIMS], _push_request(request)), name="delivery")
-    deps.lifecycle.track(delivery)
-    try:
-        answer = await asyncio.shield(delivery)
-    except asyncio.CancelledError:
-        if not delivery.done():
-            raise
-        answer = outcome("unhandled_error")
-    return respond(answer)
+def server_of(app: Application, deps: WorkerDeps, limits: Limits | None = None) -> Server:
+    """The server of a worker, as every process of one runs it.
+
+    Args:
+        app: a WorkerApp.
+        deps: the ones of the app.
+        limits: None means those of production.
+    """
+    return Server(
+        app,
+        deps.clock,
+        limits=limits or Limits(linger=LINGER_SECONDS),
+        stop_within=DRAIN_CONNECTIONS_SECONDS,
+        track=deps.lifecycle.track,
+        draining=lambda: not deps.lifecycle.accepting,
+    )
 
 
-@web.middleware
-async def plain_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """No page of the framework leaves the worker, and no answer that could acknowledge."""
-    try:
-        return await handler(request)
-    except web.HTTPException as error:
-        allow = error.headers.get(hdrs.ALLOW)
-        return web.Response(status=error.status, text=error.reason, headers={hdrs.ALLOW: allow} if allow else None)
-    except Exception:
-        log.exception("unhandled_error", path=request.path)
-        return respond(outcome("unhandled_error"))
-
-
-def _push_request(request: web.Request) -> PushRequest:
-    hosts = request.headers.getall(hdrs.HOST, [])
+def _push_request(request: Request) -> PushRequest:
+    hosts = request.values(b"host")
     return PushRequest(
-        authorization=tuple(value for name, value in request.raw_headers if name.lower() == b"authorization"),
-        host=hosts[0] if len(hosts) == 1 else "",
-        content_encoding=",".join(request.headers.getall(hdrs.CONTENT_ENCODING, ())),
-        content_length=request.content_length,
-        body=lambda: _body(request),
-        at_hand=lambda: _at_hand(request.content),
+        authorization=request.values(b"authorization"),
+        host=hosts[0].decode("latin-1") if hosts else "",
+        content_encoding=request.text(b"content-encoding"),
+        content_length=request.length,
+        body=request.body.chunks,
+        at_hand=request.body.at_hand,
     )
-
-
-def _at_hand(content: StreamReader) -> bytes | None:
-    return content.read_nowait() if content.is_eof() and content.exception() is None else None
-
-
-async def _body(request: web.Request) -> AsyncIterator[bytes]:
-    if request.headers.get(hdrs.EXPECT, "").lower() == "100-continue":
-        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        request.writer.output_size = 0
-    try:
-        async for chunk in request.content.iter_any():
-            yield chunk
-    except (web.RequestPayloadError, ConnectionError) as error:
-        raise Refused(f"the body broke off: {error}", code="invalid_push_envelope") from error
-
-
-async def _expect_nothing_yet(_request: web.Request) -> None:
-    """Asks for no body: whether it is wanted is known after the caller is."""
-
-
-async def _check_store(app: web.Application) -> None:
-    """One read. A store that will go on saying no stops the start; one that is away only delays deliveries."""
-    deps = app[DEPS]
-    try:
-        await deps.documents.get(Key(deps.settings.claims_collection, "self-check"))
-    except StoreUnavailable as error:
-        log.warning("claim_store_unavailable", error=str(error), start="goes on")
-
-
-async def _say_how(app: web.Application) -> None:
-    settings = app[DEPS].settings
-    log.info(
-        "worker_started",
-        workload=str(settings.workload),
-        project=settings.project_id,
-        subscription=settings.subscription,
-        push_auth=str(settings.push_auth),
-        push_audience=settings.push_audience or "derived from Host",
-        push_service_account=settings.push_service_account,
-        claims_collection=settings.claims_collection,
-        claim_owner=app[CLAIMS].owner,
-        max_delivery_attempts=settings.max_attempts,
-        cut_off=settings.cut_off,
-        request_timeout=settings.request_timeout.total_seconds(),
-        process_timeout=settings.process_timeout.total_seconds(),
-        run_timeout=settings.run_timeout.total_seconds(),
-    )
-    if settings.process_timeout > settings.ack_deadline:
-        log.warning("process_timeout_beyond_ack_deadline", ack_deadline=settings.ack_deadline.total_seconds())
-
-
-async def _close(app: web.Application) -> None:
-    await app[DEPS].workload.close()
-    await app[DEPS].documents.close()

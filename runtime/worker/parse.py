@@ -6,9 +6,10 @@ import asyncio
 from typing import Final
 
 from runtime.contract import limits
-from runtime.contract.envelope import EnvelopeError, PushEnvelope, parse_push
+from runtime.contract.envelope import EnvelopeError, PushEnvelope
 from runtime.contract.settings.worker import WorkerSettings
 from runtime.ports.clock import Clock
+from runtime.worker.envelope import read_push
 from runtime.worker.request import PushRequest, Refused
 
 LOOP_BYTES: Final = 256 * 1024
@@ -26,7 +27,7 @@ async def receive(request: PushRequest, settings: WorkerSettings, clock: Clock, 
     """
     body = await _read(request, clock, deadline)
     try:
-        message = parse_push(body) if len(body) <= LOOP_BYTES else await asyncio.to_thread(parse_push, body)
+        message = read_push(body) if len(body) <= LOOP_BYTES else await asyncio.to_thread(read_push, body)
     except EnvelopeError as error:
         raise Refused(str(error), code=error.code) from error
     if message.subscription != settings.subscription:
@@ -54,6 +55,8 @@ async def _read(request: PushRequest, clock: Clock, deadline: float) -> bytes:
                 body += chunk
                 if len(body) > limits.PUSH_ENVELOPE_BYTES:
                     raise _too_large()
+    except ConnectionError as error:
+        raise Refused(f"the body broke off: {error}", code="invalid_push_envelope") from error
     except TimeoutError as error:
         raise Refused(f"the body did not arrive within {BODY_SECONDS} s", code="processing_timeout") from error
     return bytes(body)

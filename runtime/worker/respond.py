@@ -5,17 +5,23 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Final
 
-from aiohttp import web
-
-from runtime.contract.outcomes import Outcome
+from runtime.contract.outcomes import OUTCOMES, Outcome
+from runtime.http.server.answer import Answer, plain
 
 RETRY_AFTER: Final = "10"
 """Seconds, in every 503: the smallest backoff of a subscription. The broker goes by its own."""
 
 
-def respond(outcome: Outcome) -> web.Response:
+def respond(outcome: Outcome) -> Answer:
     """The answer."""
+    return _ANSWERS[outcome.code]
+
+
+def _answer(outcome: Outcome) -> Answer:
     if outcome.status == HTTPStatus.NO_CONTENT:
-        return web.Response(status=outcome.status)
-    headers = {"Retry-After": RETRY_AFTER} if outcome.status == HTTPStatus.SERVICE_UNAVAILABLE else None
-    return web.Response(status=outcome.status, text=outcome.code, headers=headers)
+        return Answer(outcome.status)
+    headers = {"Retry-After": RETRY_AFTER} if outcome.status == HTTPStatus.SERVICE_UNAVAILABLE else {}
+    return plain(outcome.status, outcome.code, **headers)
+
+
+_ANSWERS: Final = {code: _answer(row) for code, row in OUTCOMES.items()}

@@ -38,6 +38,7 @@ NEVER = (
     "cli",
 )
 
+AIOHTTP_SERVER = ("aiohttp.web", "runtime.runner", "runtime.http.body", "runtime.http.problem")
 OTHER_STORES = ("runtime.adapters.memory", "runtime.adapters.postgres")
 TRACING = ("opentelemetry", "runtime.adapters.otlp")
 PUSH_IDENTITY = ("runtime.identity.key_cache", "runtime.identity.push_token", "runtime.identity.verified_tokens")
@@ -70,7 +71,7 @@ def of(modules: set[str], packages: tuple[str, ...]) -> set[str]:
         (
             "worker",
             worker_env(),
-            ("runtime.api", "runtime.executor", "runtime.http", "runtime.adapters.pubsub", *OTHER_STORES, *TRACING),
+            ("runtime.api", "runtime.executor", "runtime.adapters.pubsub", *AIOHTTP_SERVER, *OTHER_STORES, *TRACING),
         ),
         (
             "api",

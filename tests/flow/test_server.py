@@ -17,7 +17,8 @@ import asyncio, sys
 from aiohttp import web
 from runtime.adapters.clock import SystemClock
 from runtime.observability.metrics import Metrics
-from runtime.server import Lifecycle, add_health_routes, serve
+from runtime.runner import WebService, add_health_routes
+from runtime.server import Lifecycle, serve
 
 async def main(start_seconds, work_seconds):
     lifecycle = Lifecycle(SystemClock())
@@ -52,7 +53,8 @@ async def main(start_seconds, work_seconds):
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
     port = listener.getsockname()[1]
-    await serve(app, lifecycle, port=port, listener=listener, on_bound=lambda: print("bound to", port, flush=True))
+    service = WebService(app)
+    await serve(service, lifecycle, port=port, listener=listener, on_bound=lambda: print("bound to", port, flush=True))
 
 asyncio.run(main(*map(float, sys.argv[1:])))
 """

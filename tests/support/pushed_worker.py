@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+import socket
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from aiohttp import web
+from msgspec.structs import replace
 
 from runtime.adapters.clock import SystemClock
 from runtime.contract.dead_letter import message_key
 from runtime.contract.names import DEAD_LETTERS
 from runtime.contract.outcomes import OUTCOMES
+from runtime.http.server.answer import Answer
+from runtime.http.server.limits import Limits
+from runtime.http.server.request import Request
 from runtime.identity.key_cache import KeyCache
 from runtime.identity.push_token import PushVerifier
 from runtime.observability.metrics import Metrics
 from runtime.ports.documents import Documents, Key, Value
-from runtime.runner import runner_of
 from runtime.server import Lifecycle
-from runtime.worker.app import create_app
+from runtime.worker.app import WorkerApp, server_of
 from runtime.worker.deps import WorkerDeps
 from sandbox.network import Address
 from tests.support.claims import settings
@@ -84,25 +87,33 @@ async def pushed_worker(
     )  # fmt: skip
     worker = PushedWorker(documents, broker.subscription)
     verifier = PushVerifier(given.push_auth, PUSH, keys or KeyCache(ground.keys, clock), clock)
-    app = create_app(
-        WorkerDeps(
-            settings=given, documents=documents, push_verifier=verifier, workload=worker.workload, clock=clock,
-            lifecycle=worker.lifecycle, metrics=worker.metrics,
-        )
+    deps = WorkerDeps(
+        settings=given, documents=documents, push_verifier=verifier, workload=worker.workload, clock=clock,
+        lifecycle=worker.lifecycle, metrics=worker.metrics,
     )  # fmt: skip
-
-    async def last_of_its_connection(_request: web.Request, response: web.StreamResponse) -> None:
-        response.force_close()
-        before_answer()
-
-    app.on_response_prepare.append(last_of_its_connection)
-    runner = runner_of(app, lingering_time=0.1, shutdown_timeout=1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    worker.address = Address(port=runner.addresses[0][1])
+    server = server_of(_OnePushAConnection(deps, before_answer), deps, Limits(linger=0.1))
+    await server.start()
+    worker.address = Address(port=await server.listen(0, socket.create_server(("127.0.0.1", 0))))
     broker.hosts.add(WORKER_URL.removeprefix("https://"), worker.address)
     worker.lifecycle.ready()
     yield worker
     worker.lifecycle.drain()
     await worker.lifecycle.settled(8)
-    await runner.cleanup()
+    await server.stop()
+
+
+class _OnePushAConnection(WorkerApp):
+    """A worker whose every answer is the last of its connection."""
+
+    def __init__(self, deps: WorkerDeps, before_answer: Callable[[], None]) -> None:
+        super().__init__(deps)
+        self._before_answer = before_answer
+
+    def handle(self, request: Request) -> Answer | Coroutine[Any, Any, Answer]:
+        answer = super().handle(request)
+        return answer if isinstance(answer, Answer) else self._last(answer)
+
+    async def _last(self, working: Coroutine[Any, Any, Answer]) -> Answer:
+        answer = await working
+        self._before_answer()
+        return replace(answer, last=True)

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import io
+import socket
 from typing import Any, Self
 
 import aiohttp
-from aiohttp import web
 
 from runtime.adapters.clock import SystemClock
 from runtime.adapters.memory import MemoryDocuments
 from runtime.contract.dead_letter import message_key
+from runtime.http.server.limits import Limits
 from runtime.observability.metrics import Metrics
 from runtime.ports.documents import Key
-from runtime.runner import runner_of
 from runtime.server import Lifecycle
-from runtime.worker.app import create_app
+from runtime.worker.app import WorkerApp, server_of
 from runtime.worker.deps import WorkerDeps
 from tests.support.claims import SUBSCRIPTION, settings
 from tests.support.deliveries import GOOD, ScriptedWorkload
@@ -36,18 +36,16 @@ class ServedWorker:
         self.workload = ScriptedWorkload()
         self.lifecycle = Lifecycle(clock)
         self.metrics = Metrics()
-        app = create_app(
-            WorkerDeps(
-                settings=self.settings,
-                documents=self.store,
-                push_verifier=self.identity.verifier(self.settings),
-                workload=self.workload,
-                clock=clock,
-                lifecycle=self.lifecycle,
-                metrics=self.metrics,
-            )
+        deps = WorkerDeps(
+            settings=self.settings,
+            documents=self.store,
+            push_verifier=self.identity.verifier(self.settings),
+            workload=self.workload,
+            clock=clock,
+            lifecycle=self.lifecycle,
+            metrics=self.metrics,
         )
-        self._runner = runner_of(app, lingering_time=lingering, shutdown_timeout=1)
+        self.server = server_of(WorkerApp(deps), deps, Limits(linger=lingering))
         self.port = 0
 
     async def __aenter__(self) -> Self:
@@ -58,10 +56,8 @@ class ServedWorker:
         await self.stop()
 
     async def start(self) -> None:
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", 0)
-        await site.start()
-        self.port = self._runner.addresses[0][1]
+        await self.server.start()
+        self.port = await self.server.listen(0, socket.create_server(("127.0.0.1", 0), backlog=1024))
         self.lifecycle.ready()
         self.session = aiohttp.ClientSession(f"http://127.0.0.1:{self.port}", trust_env=False)
 
@@ -70,16 +66,11 @@ class ServedWorker:
         if self.port:
             await self.session.close()
         await self.lifecycle.settled(8)
-        await self._runner.cleanup()
-        lingering = {task for task in asyncio.all_tasks() if "RequestHandler.start" in repr(task.get_coro())}
-        if lingering:
-            await asyncio.wait(lingering)
+        await self.server.stop()
 
     async def cut_off(self) -> None:
-        """Cancels every handler and closes its connection, as a server does at the end of its patience."""
-        server = self._runner.server
-        assert server is not None
-        await server.shutdown(0.1)
+        """Closes every connection, as a server does at the end of its patience."""
+        await self.server.disconnect()
 
     async def push(self, body: Any = GOOD, *, path: str = "/", **headers: str) -> tuple[int, str]:
         """Status and text of one push with a good token."""
