@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import heapq
 import itertools
 import time
@@ -10,8 +11,27 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from runtime.ports.clock import Timer
+
 _TURNS: Final = 50
 """Enough for chains of callbacks, queues and task switches to come to rest."""
+
+
+class _Later:
+    """Something that a moved clock has due."""
+
+    def __init__(self, context: contextvars.Context, action: Callable[[], object]) -> None:
+        self._context = context
+        self._action: Callable[[], object] | None = action
+
+    def come(self) -> None:
+        """Its time has come."""
+        if self._action is not None:
+            self._context.run(self._action)
+
+    def cancel(self) -> None:
+        """See Timer."""
+        self._action = None
 
 
 class SystemClock:
@@ -35,6 +55,10 @@ class SystemClock:
     def timeout(self, seconds: float | None) -> asyncio.Timeout:
         """See Clock."""
         return asyncio.timeout(None if seconds is None else max(0.0, seconds))
+
+    def call_later(self, seconds: float, action: Callable[[], object]) -> Timer:
+        """See Clock."""
+        return asyncio.get_running_loop().call_later(max(0.0, seconds), action)
 
 
 class ManualClock:
@@ -98,6 +122,12 @@ class ManualClock:
 
         self._at(self._elapsed + seconds, expire)
         return scope
+
+    def call_later(self, seconds: float, action: Callable[[], object]) -> Timer:
+        """See Clock."""
+        later = _Later(contextvars.copy_context(), action)
+        self._at(self._elapsed + max(0.0, seconds), later.come)
+        return later
 
     async def advance(self, seconds: float) -> None:
         """Moves time forward, stopping at every wait on the way so that what it wakes can run and wait again."""

@@ -36,12 +36,25 @@ _HINTS: Final = (
 )  # fmt: skip
 """Each alternative needs one of these, or a character of its own."""
 
+_CLEAN: Final[set[str]] = set()
+"""Short texts in which no alternative can match, never a secret: nearly every line repeats words of the one before."""
+_CLEAN_TEXTS: Final = 4096
+_CLEAN_CHARACTERS: Final = 128
+
 _DEEPEST: Final = 8
 
 
 def redact_text(text: str) -> str:
     """The text with everything that looks like a token, key, signed address or password masked."""
-    return _SECRET_TEXT.sub(MASK, text) if _may_hold_a_secret(text) else text
+    if text in _CLEAN or text.isdecimal():
+        return text
+    if _may_hold_a_secret(text):
+        return _SECRET_TEXT.sub(MASK, text)
+    if len(text) <= _CLEAN_CHARACTERS:
+        if len(_CLEAN) >= _CLEAN_TEXTS:
+            _CLEAN.clear()
+        _CLEAN.add(text)
+    return text
 
 
 def _may_hold_a_secret(text: str) -> bool:

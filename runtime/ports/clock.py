@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 from asyncio import Timeout
+from collections.abc import Callable
 from datetime import datetime
 from typing import Protocol
+
+
+class Timer(Protocol):
+    """Something that is due later."""
+
+    def cancel(self) -> object:
+        """It is not wanted any more; nothing happens where it is over."""
+        ...
 
 
 class Clock(Protocol):
@@ -28,4 +37,8 @@ class Clock(Protocol):
 
     def timeout(self, seconds: float | None) -> Timeout:
         """Like `asyncio.timeout`, on this clock. None means no limit; 0 or less expires at the first wait."""
+        ...
+
+    def call_later(self, seconds: float, action: Callable[[], object]) -> Timer:
+        """Calls something, in the context of its maker, once the time has passed. Cheaper than a task that sleeps."""
         ...

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import random
 import secrets
@@ -10,13 +9,14 @@ from datetime import timedelta
 from typing import Final
 
 import structlog
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
 from runtime.contract.dead_letter import message_key
 from runtime.contract.limits import SETTLE_BUDGET
 from runtime.contract.outcomes import Outcome, outcome
 from runtime.contract.states import FailureClass
+from runtime.execution.signal import Signal
 from runtime.ports.documents import (
     Create,
     Document,
@@ -58,8 +58,6 @@ class _Bid(Struct):
     """A write of it may have been applied: the document will tell by the token."""
     sent_at: float = 0.0
     """When its last write was sent."""
-    woken: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when an owner in this process has settled."""
 
 
 class _InFlight(Struct, frozen=True):
@@ -78,11 +76,11 @@ class Claims:
         draining: set when the process must stop waiting.
     """
 
-    def __init__(self, tools: ClaimTools, *, owner: str, draining: asyncio.Event) -> None:
+    def __init__(self, tools: ClaimTools, *, owner: str, draining: Signal) -> None:
         self._tools = tools
         self.owner = owner
         self._draining = draining
-        self._parked: dict[Key, set[asyncio.Event]] = {}
+        self._parked: dict[Key, set[Signal]] = {}
         self._random = random.Random()  # noqa: S311 - spreads polls, guards nothing
 
     async def acquire(self, message_id: str, delivery_attempt: int | None, *, deadline: float) -> Guard | Outcome:
@@ -225,15 +223,15 @@ class Claims:
             age_seconds=int(seen.age.total_seconds()),
             park_seconds=int(until - clock.monotonic()),
         )
-        waiting = self._parked.setdefault(bid.key, set())
-        waiting.add(bid.woken)
+        waiting, woken = self._parked.setdefault(bid.key, set()), Signal()
+        waiting.add(woken)
         try:
             with self._tools.metrics.parked.track_inprogress():
                 while (left := until - clock.monotonic()) > 0:
                     until_stale = (stale_after - seen.age).total_seconds()
                     pause = max(SHORTEST_POLL, min(self._poll(), until_stale))
-                    await wait_first(clock, min(left, pause), bid.woken, self._draining)
-                    bid.woken.clear()
+                    await wait_first(clock, min(left, pause), woken, self._draining)
+                    woken.clear()
                     if self._draining.is_set():
                         return outcome("worker_shutdown")
                     now = await self._sight(bid)
@@ -242,7 +240,7 @@ class Claims:
                     seen = now
             return outcome("owner_in_flight")
         finally:
-            waiting.discard(bid.woken)
+            waiting.discard(woken)
             if not waiting:
                 self._parked.pop(bid.key, None)
 

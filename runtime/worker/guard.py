@@ -14,9 +14,10 @@ from msgspec.structs import replace
 
 from runtime.contract.settings.worker import WorkerSettings
 from runtime.contract.states import FailureClass
+from runtime.execution.signal import Signal
 from runtime.execution.tasks import end
 from runtime.observability.metrics import Metrics
-from runtime.ports.clock import Clock
+from runtime.ports.clock import Clock, Timer
 from runtime.ports.documents import Documents, Key, Replace, StoreError, StoreUnavailable, Version, VersionMismatch
 from runtime.worker.claim_record import ClaimRecord, ClaimState
 
@@ -83,15 +84,18 @@ class Guard:
         self._version = version
         self._confirmed_at = confirmed_at
         self._on_settled = on_settled
-        self.lost = asyncio.Event()
+        self.lost = Signal()
         self._lock = asyncio.Lock()
+        self._first_beat: Timer | None = None
         self._beating: asyncio.Task[None] | None = None
         self._last_word: ClaimRecord | None = None
         self._closed = False
         self._stopping = False
 
     async def __aenter__(self) -> Self:
-        self._beating = asyncio.create_task(self._beat_until_lost(), name="claim heartbeat")
+        # Most work is over before its first beat is due: until then a timer costs less than a task.
+        pause = min(self._tools.settings.heartbeat.total_seconds(), self.seconds_safe)
+        self._first_beat = self._tools.clock.call_later(pause, self._begin_to_beat)
         return self
 
     async def __aexit__(
@@ -187,11 +191,16 @@ class Guard:
 
     async def _stop_beating(self) -> None:
         self._stopping = True
+        if self._first_beat is not None:
+            self._first_beat.cancel()
         if self._beating is not None:
             await end(self._beating)
 
+    def _begin_to_beat(self) -> None:
+        self._beating = asyncio.create_task(self._beat_until_lost(), name="claim heartbeat")
+
     async def _beat_until_lost(self) -> None:
-        pause = usual = self._tools.settings.heartbeat.total_seconds()
+        usual, pause = self._tools.settings.heartbeat.total_seconds(), 0.0
         try:
             while self.seconds_safe > 0:
                 await self._tools.clock.sleep(min(pause, self.seconds_safe))

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Any
 
-from runtime.execution.tasks import end, first_done
+from runtime.execution.signal import Signal
 from runtime.ports.clock import Clock
 
 
 async def wait_first(
-    clock: Clock, seconds: float | None, *events: asyncio.Event, task: asyncio.Task[Any] | None = None
+    clock: Clock, seconds: float | None, *events: Signal, task: asyncio.Task[Any] | None = None
 ) -> None:
     """Returns when an event is set, when the task is done, or when the time is over; the caller looks which.
 
@@ -20,8 +21,24 @@ async def wait_first(
         events: none of them is changed.
         task: left running.
     """
-    waits: list[asyncio.Task[Any]] = [asyncio.create_task(event.wait()) for event in events]
+    if any(event.is_set() for event in events) or (task is not None and task.done()):
+        return
+    first: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def wake(_done: object = None) -> None:
+        if not first.done():
+            first.set_result(None)
+
+    for event in events:
+        event.call(wake)
+    if task is not None:
+        task.add_done_callback(wake)
     try:
-        await first_done(clock, seconds, *waits, *([task] if task is not None else []))
+        with contextlib.suppress(TimeoutError):
+            async with clock.timeout(seconds):
+                await first
     finally:
-        await end(*waits)
+        for event in events:
+            event.forget(wake)
+        if task is not None:
+            task.remove_done_callback(wake)

@@ -11,6 +11,7 @@ from msgspec import Struct
 from runtime.contract.envelope import PushEnvelope
 from runtime.contract.outcomes import outcome
 from runtime.contract.states import FailureClass
+from runtime.execution.signal import Signal
 from runtime.worker.deps import WorkerDeps
 from runtime.worker.guard import Guard
 from runtime.worker.waiting import wait_first
@@ -94,7 +95,7 @@ async def _run(deps: WorkerDeps, guard: Guard, job: Job, deadline: float) -> tup
     return running.result() or Ended(reason or deps.workload.failed_code), False
 
 
-def _interruption(guard: Guard, draining: asyncio.Event, running: asyncio.Task[Ended | None]) -> str | None:
+def _interruption(guard: Guard, draining: Signal, running: asyncio.Task[Ended | None]) -> str | None:
     if running.done():
         return None
     if guard.lost.is_set():

@@ -19,6 +19,7 @@ from runtime.contract.dead_letter import message_key
 from runtime.contract.names import TTL_FIELD
 from runtime.contract.outcomes import Outcome
 from runtime.contract.states import FailureClass
+from runtime.execution.signal import Signal
 from runtime.observability.metrics import Metrics
 from runtime.ports.documents import Delete, Documents, Key, Value
 from runtime.worker.claim import Claims
@@ -54,7 +55,7 @@ class WrongClock(SystemClock):
 def claims(documents: Documents, *, clock: SystemClock = CLOCK, **changes: Any) -> Claims:
     """The claims of one more process."""
     tools = ClaimTools(documents, settings(**changes), clock, Metrics(), lambda _task: None)
-    return Claims(tools, owner="rev-1/x", draining=asyncio.Event())
+    return Claims(tools, owner="rev-1/x", draining=Signal())
 
 
 async def acquire(of: Claims, *, within: float = 0) -> Guard | Outcome:

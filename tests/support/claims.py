@@ -12,6 +12,7 @@ from runtime.contract.dead_letter import message_key
 from runtime.contract.outcomes import Outcome
 from runtime.contract.settings.words import Workload
 from runtime.contract.settings.worker import WorkerSettings
+from runtime.execution.signal import Signal
 from runtime.observability.metrics import Metrics
 from runtime.ports.documents import Document, Key
 from runtime.worker.claim import Claims
@@ -74,7 +75,7 @@ class ClaimsProcess:
     def __init__(self, bench: ClaimsBench, name: str) -> None:
         self.bench = bench
         self.metrics = Metrics()
-        self.draining = asyncio.Event()
+        self.draining = Signal()
         tools = ClaimTools(bench.store, bench.settings, bench.clock, self.metrics, bench.tracked.add)
         self.claims = Claims(tools, owner=name, draining=self.draining)
 

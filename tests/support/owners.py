@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Final, TypeVar
 
 from runtime.adapters.clock import ManualClock
+from runtime.ports.clock import Timer
 from runtime.ports.documents import Document, Documents, Key, Query, StoreUnavailable, Version, Write
 
 T = TypeVar("T")
@@ -95,6 +96,17 @@ class OwnerClock:
 
         self._after(seconds, expire)
         return scope
+
+    def call_later(self, seconds: float, action: Callable[[], object]) -> Timer:
+        later = asyncio.get_running_loop().create_future()
+
+        def due() -> None:
+            if not later.done():
+                later.cancel()
+                action()
+
+        self._after(seconds, due)
+        return later
 
     def _after(self, seconds: float, action: Callable[[], None]) -> None:
         def due() -> None:
