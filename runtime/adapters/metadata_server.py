@@ -8,11 +8,12 @@ import json
 import math
 import re
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
 from typing import Final
 
 import aiohttp
 import structlog
+from msgspec import Struct
+from msgspec.structs import replace
 
 from runtime.adapters.http_body import BodyTooLong, read_body
 from runtime.contract.names import METADATA_URL
@@ -41,13 +42,15 @@ _TIMEOUT: Final = aiohttp.ClientTimeout(total=TOTAL_SECONDS, connect=CONNECT_SEC
 _TOKEN: Final = re.compile(r"[\x21-\x7e]+")
 
 
-@dataclass(frozen=True, slots=True)
-class _Token:
+class _Token(Struct, frozen=True):
     """A token and its times on the monotonic clock."""
 
-    value: str = field(repr=False)
+    value: str
     ends: float
     refresh_at: float
+
+    def __repr__(self) -> str:
+        return f"_Token(ends={self.ends!r}, refresh_at={self.refresh_at!r})"
 
 
 class _Unusable(Exception):

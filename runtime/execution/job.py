@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import timedelta
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+
+class Job(Struct, frozen=True, kw_only=True):
     """What one attempt needs of a verified payload.
 
     Attributes:
@@ -28,9 +28,12 @@ class Job:
     job_id: str
     app_id: str
     engine: str
-    spec: Mapping[str, object] = field(repr=False)
-    input: object = field(repr=False)
+    spec: Mapping[str, object]
+    input: object
     timeout: timedelta
     max_attempts: int
     callback_url: str
-    token: str = field(repr=False)
+    token: str
+
+    def __repr__(self) -> str:
+        return f"Job(run_id={self.run_id!r}, job_id={self.job_id!r}, app_id={self.app_id!r}, engine={self.engine!r})"

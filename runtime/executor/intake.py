@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
 
 from aiohttp import web
+from msgspec import Struct
 
 from runtime.contract.limits import JOB_BODY_BYTES
 from runtime.contract.states import RunMode
@@ -28,8 +28,7 @@ LEASE_TOKEN_CHARACTERS: Final = 128
 _CHALLENGE: Final = {"WWW-Authenticate": 'Bearer realm="holdfast"'}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Accepted:
+class Accepted(Struct, frozen=True, kw_only=True):
     """A call that may run.
 
     Attributes:
@@ -39,8 +38,11 @@ class Accepted:
     """
 
     job: Job
-    lease_token: str = field(repr=False)
+    lease_token: str
     latest: float
+
+    def __repr__(self) -> str:
+        return f"Accepted(job={self.job!r}, latest={self.latest!r})"
 
 
 class Intake:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final
 
@@ -51,8 +50,7 @@ class ReportRules(Struct, frozen=True, kw_only=True):
     batch: BatchRules = BatchRules()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReportedRun:
+class ReportedRun(Struct, frozen=True, kw_only=True):
     """Whose reports they are.
 
     Attributes:
@@ -62,7 +60,10 @@ class ReportedRun:
 
     run_id: str
     job_id: str
-    lease_token: str = field(repr=False)
+    lease_token: str
+
+    def __repr__(self) -> str:
+        return f"ReportedRun(run_id={self.run_id!r}, job_id={self.job_id!r})"
 
 
 class Reporter:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
 import structlog
+from msgspec import Struct
 from msgspec.structs import replace
 
 from runtime.contract.errors import HoldfastError
@@ -36,8 +36,7 @@ REJECTED: Final = "rejected:engine"
 log = structlog.get_logger()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Execution:
+class Execution(Struct, frozen=True, kw_only=True):
     """What one run is made of.
 
     Attributes:
@@ -54,7 +53,7 @@ class Execution:
     """
 
     job: Job
-    lease_token: str = field(repr=False)
+    lease_token: str
     latest: float
     engine: Engine | None
     callbacks: Callbacks
@@ -63,6 +62,9 @@ class Execution:
     metrics: Metrics
     tracing: Tracing = PASSED_ON
     channel: Channel | None = None
+
+    def __repr__(self) -> str:
+        return f"Execution(job={self.job!r}, latest={self.latest!r}, engine={self.engine!r})"
 
 
 class ExecutorRun:

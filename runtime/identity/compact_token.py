@@ -6,8 +6,9 @@ import binascii
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct
 
 from runtime.contract.errors import Decision, HoldfastError
 from runtime.contract.strict_json import JsonError, parse_json
@@ -30,8 +31,7 @@ class TokenMalformed(HoldfastError):
     decision = Decision.REFUSED
 
 
-@dataclass(frozen=True, slots=True)
-class CompactToken:
+class CompactToken(Struct, frozen=True):
     """A token as written, nothing of it verified.
 
     Attributes:
@@ -42,11 +42,14 @@ class CompactToken:
         decoded_signature: the bytes of it.
     """
 
-    text: str = field(repr=False)
+    text: str
     header: Mapping[str, object]
-    claims: Mapping[str, object] = field(repr=False)
-    signature: str = field(repr=False)
-    decoded_signature: bytes = field(repr=False)
+    claims: Mapping[str, object]
+    signature: str
+    decoded_signature: bytes
+
+    def __repr__(self) -> str:
+        return f"CompactToken(header={self.header!r})"
 
     @property
     def signed(self) -> bytes:

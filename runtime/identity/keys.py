@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass, field
 
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from msgspec import Struct
 
 from runtime.contract.errors import HoldfastError
 from runtime.contract.settings.job_keys import decode_pem
@@ -18,8 +18,7 @@ class UnusableKey(HoldfastError):
     code = "unusable_job_key"
 
 
-@dataclass(frozen=True, slots=True)
-class JobKeys:
+class JobKeys(Struct, frozen=True):
     """A pair in PEM.
 
     Attributes:
@@ -27,8 +26,11 @@ class JobKeys:
         public_pem: verifies.
     """
 
-    private_pem: str = field(repr=False)
+    private_pem: str
     public_pem: str
+
+    def __repr__(self) -> str:
+        return f"JobKeys(public_pem={self.public_pem!r})"
 
 
 def generate_job_keys() -> JobKeys:

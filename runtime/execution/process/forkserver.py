@@ -15,11 +15,10 @@ import sys
 from typing import Final
 
 from runtime.execution.process import child, guard
+from runtime.execution.process.frames import FORKED, REFUSED
 
 DESCRIPTORS: Final = 5
 """What comes with an order: the guard's connection, the job, the frames, stdout, stderr."""
-FORKED: Final = b"F"
-REFUSED: Final = b"R"
 
 
 def main() -> None:

@@ -16,6 +16,11 @@ FRAME_BYTES: Final = max(EVENT_BYTES, INLINE_PAYLOAD_BYTES) + 4096
 STATUS: Final = struct.Struct(">i")
 """How a process ended, as its guard reports it: exit code, or minus the number of the signal."""
 
+FORKED: Final = b"F"
+"""Of the fork server, after an order's number: its process is there."""
+REFUSED: Final = b"R"
+"""The machine did not fork."""
+
 TERMINATE: Final = b"T"
 """To a guard: SIGTERM to the process group."""
 KILL: Final = b"K"

@@ -15,7 +15,7 @@ import structlog
 
 from runtime.contract.errors import Decision, HoldfastError
 from runtime.execution.meters import Level
-from runtime.execution.process.forkserver import FORKED
+from runtime.execution.process.frames import FORKED
 from runtime.execution.process.run_process import Ends, RunProcess, connected_ends
 from runtime.ports.clock import Clock
 
