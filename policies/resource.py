@@ -21,6 +21,9 @@ SERVICE_IDENTITY: Final = "gcp:projects/serviceIdentity:ServiceIdentity"
 SCHEDULER_JOB: Final = "gcp:cloudscheduler/job:Job"
 ENDPOINT_GROUP: Final = "gcp:compute/regionNetworkEndpointGroup:RegionNetworkEndpointGroup"
 DNS_ZONE: Final = "gcp:dns/managedZone:ManagedZone"
+DNS_RECORD: Final = "gcp:dns/recordSet:RecordSet"
+SUBNETWORK: Final = "gcp:compute/subnetwork:Subnetwork"
+REPOSITORY: Final = "gcp:artifactregistry/repository:Repository"
 SECRET: Final = "gcp:secretmanager/secret:Secret"
 DATABASE: Final = "gcp:firestore/database:Database"
 FIELD: Final = "gcp:firestore/field:Field"
@@ -73,6 +76,12 @@ class Resource:
     def came_from(self, *names: str) -> tuple[str, ...]:
         """URNs of the resources that these properties came from."""
         return tuple(urn for name in names for urn in self.property_dependencies.get(name, ()))
+
+    @property
+    def transforms(self) -> bool:
+        """Whether a topic, or a subscription, changes or drops messages on their way."""
+        steps = self.properties.sections("messageTransforms")
+        return any(not step.flag("disabled") for step in steps)
 
     @property
     def full_name(self) -> str:

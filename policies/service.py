@@ -49,6 +49,13 @@ class Service(Workload):
         return self.properties.number("scaling", "maxInstanceCount") if own is None else own
 
     @property
+    def manual_instances(self) -> int | None:
+        """Instances of a service that is scaled by hand, None of one that is not; no number means none."""
+        if self.properties.text("scaling", "scalingMode") != "MANUAL":
+            return None
+        return self.properties.number("scaling", "manualInstanceCount") or 0
+
+    @property
     def is_internal(self) -> bool:
         """Whether only traffic from inside the project, or through its load balancer, is admitted."""
         return self.ingress in {"INGRESS_TRAFFIC_INTERNAL_ONLY", "INGRESS_TRAFFIC_INTERNAL_LOAD_BALANCER"}

@@ -76,6 +76,11 @@ class Subscription(Facet):
         return BACKOFF_MAX_DEFAULT if given is None else given
 
     @property
+    def filters(self) -> bool:
+        """Whether it leaves messages out."""
+        return self.properties.has("filter") and self.properties.known("filter") != ""
+
+    @property
     def expires(self) -> bool:
         """Whether it is removed when it is idle; without a policy it is, after 31 days."""
         return not self.properties.has("expirationPolicy") or bool(self.properties.text("expirationPolicy", "ttl"))

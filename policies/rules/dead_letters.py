@@ -10,7 +10,7 @@ from ..facts import Facts
 from ..grant import Grant
 from ..resource import BUCKET
 from ..rule import Context, Level, Rule, Scope, Severity, rule
-from ..subscription import ACK_DEFAULT, RETENTION_DEFAULT, Subscription
+from ..subscription import ACK_DEFAULT, RETENTION_DEFAULT, Delivery, Subscription
 
 _FULL_TOPIC: Final = re.compile(r"projects/[^/]+/topics/[^/]+", re.ASCII)
 _PUBLISHERS: Final = frozenset({"roles/pubsub.publisher", "roles/pubsub.editor", "roles/pubsub.admin"})
@@ -68,16 +68,19 @@ def d02(subscription: Subscription, context: Context) -> Iterator[str]:
     over=_giving_up,
     severity=Severity.CRITICAL,
     breaks="dead letters are dropped the moment they are forwarded",
-    fix='Add a subscription on the topic that keeps messages for 7 days or more and never expires (ttl: "")',
+    fix='Add a subscription on the topic that keeps every message for 7 days or more and never expires (ttl: "")',
 )
 def d03(subscription: Subscription, context: Context) -> Iterator[str]:
     """Some subscription on the dead-letter topic is retained."""
     topic = context.facts.dead_letter_topic_of(subscription)
     kept = [other for other in context.facts.subscriptions if context.facts.topic_of(other) == topic]
-    if topic is None or not any(
-        other.retention >= RETENTION_DEFAULT and not other.expires for other in kept if other.urn != subscription.urn
-    ):
-        yield "no declared subscription keeps the messages of its dead-letter topic"
+    if topic is None or not any(_keeps_everything(other) for other in kept if other.urn != subscription.urn):
+        yield "no declared subscription keeps all messages of its dead-letter topic"
+
+
+def _keeps_everything(subscription: Subscription) -> bool:
+    is_kept = subscription.retention >= RETENTION_DEFAULT and not subscription.expires
+    return is_kept and not subscription.filters and not subscription.resource.transforms
 
 
 @rule(
@@ -195,7 +198,7 @@ def d10(subscription: Subscription, _: Context) -> Iterator[str]:
 @rule(
     "D11",
     "A subscription delivers every message of its topic",
-    over=lambda facts: facts.pushes,
+    over=lambda facts: facts.subscriptions,
     scope=Scope.RESOURCE,
     level=Level.ADVISORY,
     severity=Severity.LOW,
@@ -204,8 +207,25 @@ def d10(subscription: Subscription, _: Context) -> Iterator[str]:
 )
 def d11(subscription: Subscription, _: Context) -> Iterator[str]:
     """No filter."""
-    if subscription.properties.has("filter") and subscription.properties.known("filter") != "":
+    if subscription.filters:
         yield "it has a filter"
 
 
-RULES: Final[tuple[Rule, ...]] = (d01, d02, d03, d04, d05, d06, d07, d08, d09, d10, d11)
+@rule(
+    "D12",
+    "Holdfast gets messages as they were published, in Pub/Sub's envelope",
+    over=lambda facts: [each for each in facts.deliveries if each.service.role is not None],
+    breaks="the service cannot read what it is pushed, and every message becomes a dead letter",
+    fix="Remove pushConfig.noWrapper and the messageTransforms of the subscription and of its topic",
+)
+def d12(delivery: Delivery, context: Context) -> Iterator[str]:
+    """No bare payloads, no changed messages."""
+    if delivery.subscription.properties.has("pushConfig", "noWrapper"):
+        yield "it pushes payloads without their envelope"
+    name = context.facts.topic_of(delivery.subscription)
+    topic = context.facts.topic(name) if name is not None else None
+    if delivery.subscription.resource.transforms or (topic is not None and topic.transforms):
+        yield "its messages are changed on their way"
+
+
+RULES: Final[tuple[Rule, ...]] = (d01, d02, d03, d04, d05, d06, d07, d08, d09, d10, d11, d12)

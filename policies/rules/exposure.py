@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from ..facts import Facts
-from ..resource import DNS_ZONE, ENDPOINT_GROUP, Resource
+from ..resource import ENDPOINT_GROUP, Resource
 from ..rule import Context, Level, Rule, Scope, Severity, rule
 from ..service import Service, origin
 from ..subscription import Delivery, Subscription
 from ..workload import Role
 from .identity import PUBLIC
+
+_INSIDE: Final = frozenset({Role.WORKER, Role.EXECUTOR})
+"""Services that take work from inside only."""
 
 
 @rule(
@@ -49,56 +51,22 @@ def x02(service: Service, _: Context) -> Iterator[str]:
     "No load balancer leads to a service that is not public",
     over=lambda facts: facts.of(ENDPOINT_GROUP),
     breaks="an internal service can be called from the internet",
-    fix="Take the service out of the URL map",
+    fix="Take the service out of the URL map, and name a service in place of a URL mask",
 )
 def x03(group: Resource, context: Context) -> Iterator[str]:
     """Endpoint groups of load balancers, and the services behind them."""
+    is_masked = group.properties.has("cloudRun", "urlMask")
+    if is_masked and any(service.role in _INSIDE for service in context.facts.services):
+        yield "its URL mask leads to whichever service a caller names, also to those that take work from inside only"
     name = group.properties.known_text("cloudRun", "service")
     made_from = group.came_from("cloudRun")
     for service in context.facts.services:
         if service.urn in made_from or (name is not None and name == service.name):
-            if service.role in {Role.WORKER, Role.EXECUTOR}:
+            if service.role in _INSIDE:
                 yield f"it leads to {service.name}, which takes work from inside only"
             return
-    if name is None and group.properties.has("cloudRun") and not made_from:
+    if name is None and group.properties.has("cloudRun") and not made_from and not is_masked:
         group.properties.text("cloudRun", "service")
-
-
-@rule(
-    "X04",
-    "Who calls an internal service sends its traffic through the network",
-    over=lambda facts: facts.services,
-    breaks="the call counts as coming from outside and is answered 404",
-    fix=(
-        "Give the caller VPC access with ALL_TRAFFIC, or with PRIVATE_RANGES_ONLY and a private DNS zone that sends "
-        "run.app to private addresses"
-    ),
-)
-def x04(service: Service, context: Context) -> Iterator[str]:
-    """Addresses in the environment say whom a service calls."""
-    for called in _called(context.facts, service):
-        if called.is_internal and not _covered(context.facts, service):
-            yield f"it calls {called.name}, which is internal, but its traffic leaves outside of the network"
-
-
-def _called(facts: Facts, service: Service) -> list[Service]:
-    found = []
-    for variable in service.variables:
-        text = variable.properties.known_text("value")
-        called = facts.service_at(text) if text and text.startswith("https://") else None
-        if called is not None and called.urn != service.urn and called not in found:
-            found.append(called)
-    return found
-
-
-def _covered(facts: Facts, service: Service) -> bool:
-    access = service.properties.section("template", "vpcAccess")
-    if access is None or not (access.has("networkInterfaces") or access.has("connector")):
-        return False
-    if access.text("egress") == "ALL_TRAFFIC":
-        return True
-    zones = (zone.properties.known_text("dnsName") for zone in facts.of(DNS_ZONE))
-    return "run.app." in set(zones)
 
 
 @rule(
@@ -165,4 +133,4 @@ def x08(service: Service, _: Context) -> Iterator[str]:
         yield "its run.app address is disabled, but messages are pushed to it"
 
 
-RULES: Final[tuple[Rule, ...]] = (x01, x02, x03, x04, x05, x06, x07, x08)
+RULES: Final[tuple[Rule, ...]] = (x01, x02, x03, x05, x06, x07, x08)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from ..properties import Properties
+from ..resource import SCHEDULER_JOB, Resource
 from ..rule import Context, Level, Option, Rule, Scope, Severity, rule
 from ..service import Service
 from ..workload import Role
@@ -98,7 +99,11 @@ def r05(service: Service, _: Context) -> Iterator[str]:
     options={"max_instances": Option("most instances that a service may have", CAP)},
 )
 def r06(service: Service, context: Context) -> Iterator[str]:
-    """A ceiling, and a sane one."""
+    """A ceiling, and a sane one; with manual scaling, the number alone counts."""
+    if service.manual_instances is not None:
+        if service.manual_instances > context.number("max_instances"):
+            yield f"manualInstanceCount is {service.manual_instances}, but may be {context.number('max_instances')}"
+        return
     most, least = service.declared_max_instances, service.properties.number("template", "scaling", "minInstanceCount")
     if most is None:
         yield "it has no maxInstanceCount"
@@ -153,4 +158,44 @@ def r17(service: Service, _: Context) -> Iterator[str]:
         yield "its port is called h2c"
 
 
-RULES: Final[tuple[Rule, ...]] = (r02, r03, r04, r05, r06, r07, r08, r17)
+@rule(
+    "R21",
+    "What is deployed is what runs",
+    over=lambda facts: facts.services,
+    scope=Scope.RESOURCE,
+    level=Level.ADVISORY,
+    severity=Severity.MEDIUM,
+    breaks="a deployment changes nothing: requests go to an older revision, or to none",
+    fix="Remove traffics, or send some to TRAFFIC_TARGET_ALLOCATION_TYPE_LATEST; scale automatically, or to 1 or more",
+)
+def r21(service: Service, _: Context) -> Iterator[str]:
+    """Instances, and requests for the newest of them."""
+    if service.manual_instances == 0:
+        yield "it is scaled by hand to no instance"
+    targets = [target for target in service.properties.sections("traffics") if target.number("percent")]
+    if targets and not any(_is_deployed(service, target) for target in targets):
+        yield "none of its traffic goes to the revision that is deployed"
+
+
+def _is_deployed(service: Service, target: Properties) -> bool:
+    revision = target.text("revision")
+    return revision is None or revision == service.properties.text("template", "revision")
+
+
+@rule(
+    "R22",
+    "A scheduler job is not paused",
+    over=lambda facts: facts.of(SCHEDULER_JOB),
+    scope=Scope.RESOURCE,
+    level=Level.ADVISORY,
+    severity=Severity.MEDIUM,
+    breaks="what it is for never happens: runs that were not published, or not finished, stay as they are",
+    fix="Remove paused, or set this rule to disabled while it is meant",
+)
+def r22(job: Resource, _: Context) -> Iterator[str]:
+    """It is called at all."""
+    if job.properties.flag("paused"):
+        yield "it is paused"
+
+
+RULES: Final[tuple[Rule, ...]] = (r02, r03, r04, r05, r06, r07, r08, r17, r21, r22)

@@ -7,7 +7,7 @@ from typing import Final
 
 from ..facts import Facts
 from ..grant import STORAGE_AGENT, Grant
-from ..resource import BUCKET, DATABASE, FIELD, NOTIFICATION, SECRET, SERVICE, SQL_INSTANCE, TOPIC, Resource
+from ..resource import BUCKET, DATABASE, FIELD, NOTIFICATION, REPOSITORY, SECRET, SERVICE, SQL_INSTANCE, TOPIC, Resource
 from ..rule import Context, Level, Option, Rule, Scope, Severity, rule
 from ..service import Service
 from ..workload import Role
@@ -42,19 +42,27 @@ def s01(resource: Resource, _: Context) -> Iterator[str]:
 @rule(
     "S02",
     "What production runs on is protected against deletion",
-    over=lambda facts: facts.of(*_PROTECTED),
+    over=lambda facts: facts.of(*_PROTECTED, BUCKET, REPOSITORY),
     scope=Scope.RESOURCE,
     severity=Severity.CRITICAL,
-    breaks="a mistaken destroy, or a replacement, deletes the records",
-    fix="Turn deletion protection on, or take the stack out of this rule's `production_stacks`",
+    breaks="a mistaken destroy, or a replacement, deletes records, users' files, or the images that services run",
+    fix=(
+        "Turn deletion protection on, and a bucket's forceDestroy off; set a repository's deletionPolicy to PREVENT; "
+        "or take the stack out of this rule's `production_stacks`"
+    ),
     options={"production_stacks": Option("names of stacks; * stands for any text", ("prod", "prod-*", "production"))},
 )
 def s02(resource: Resource, context: Context) -> Iterator[str]:
-    """Protected where the stack is one of production."""
+    """Protected where the stack is one of production; what says nothing is S01's."""
     if not context.lists("production_stacks", resource.stack):
         return
-    given = resource.properties.value(_PROTECTED[resource.type])
-    if given is False or given == "DELETE_PROTECTION_DISABLED":
+    if resource.type == BUCKET:
+        if resource.properties.flag("forceDestroy"):
+            yield "it is destroyed with all that is in it, in a production stack"
+    elif resource.type == REPOSITORY:
+        if resource.properties.text("deletionPolicy") not in {"PREVENT", "ABANDON"}:
+            yield "nothing keeps it and its images from being deleted, in a production stack"
+    elif resource.properties.value(_PROTECTED[resource.type]) not in (None, True, "DELETE_PROTECTION_ENABLED"):
         yield "its deletion protection is off in a production stack"
 
 

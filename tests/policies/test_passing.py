@@ -13,13 +13,23 @@ from policies.verdict import judge
 from tests.deploy import test_rendered
 from tests.support.job_keys import pair
 from tests.support.policy_mutations import UNKNOWN
-from tests.support.policy_programs import PROJECT, Change, Declared, address, extended, of_registrations, rendered
+from tests.support.policy_programs import (
+    PROJECT,
+    Change,
+    Declared,
+    Program,
+    address,
+    extended,
+    of_registrations,
+    rendered,
+)
 from tests.support.stacks import realised
 
 WORKER, API, EXECUTOR = "Service/execution-service", "Service/api-service", "Service/executor-service"
 PUSH, LETTERS = "Subscription/execution-push", "Subscription/execution-dead-letters"
 CONTAINER = "template.containers.0"
 OTHER = "https://worker.example.com"
+LATEST = "TRAFFIC_TARGET_ALLOCATION_TYPE_LATEST"
 EGRESS = {"networkInterfaces": [{"network": "n", "subnetwork": "s"}], "egress": "ALL_TRAFFIC"}
 
 PASSING: dict[str, list[Change]] = {
@@ -76,6 +86,15 @@ PASSING: dict[str, list[Change]] = {
             *(("8", "4Gi"), ("8", "32Gi")),
         )
     },
+    "D12 with a step that is switched off": [(PUSH, "messageTransforms", [{"disabled": True}])],
+    "R21 with a part of the traffic": [
+        (API, "traffics", [{"revision": "r-1", "percent": 50.0}, {"type": LATEST, "percent": 50.0}])
+    ],
+    "R21 with the revision that is deployed": [
+        (API, "template.revision", "holdfast-api-2"),
+        (API, "traffics", [{"revision": "holdfast-api-2", "percent": 100.0}]),
+    ],
+    "R21 with two instances by hand": [(WORKER, "scaling", {"scalingMode": "MANUAL", "manualInstanceCount": 2.0})],
     "S12 with other events of the same objects": [
         ("Notification/content-notifies-media", "objectNamePrefix", "users/"),
         ("Notification/content-notifies-media", "eventTypes", ["OBJECT_METADATA_UPDATE"]),
@@ -107,6 +126,11 @@ def test_an_image_that_a_build_will_name_breaks_no_rule() -> None:
     worker.property_dependencies = {**worker.property_dependencies, "template": (build.urn,)}
     assert program.broken() == set()
     assert program.with_(WORKER, f"{CONTAINER}.image", "runtime:latest").broken() == {"R01"}
+
+
+def test_a_load_balancer_with_a_mask_breaks_no_rule_where_nothing_takes_work_from_inside() -> None:
+    group = "gcp:compute/regionNetworkEndpointGroup:RegionNetworkEndpointGroup"
+    assert Program([Declared(group, "front", {"cloudRun": {"urlMask": "<service>.example.com"}})]).broken() == set()
 
 
 def test_the_order_of_resources_does_not_matter() -> None:

@@ -7,7 +7,7 @@ import pytest
 from policies.rules import RULES
 from runtime.contract.forbidden import DATABASE, FORBIDDEN
 from tests.support.policy_mutations import MUTATIONS, Mutation
-from tests.support.policy_programs import PROJECT, Declared, extended, long_requests, rendered
+from tests.support.policy_programs import PROJECT, Declared, extended, long_requests, protected, rendered
 
 
 def test_what_the_project_renders_breaks_no_rule() -> None:
@@ -71,13 +71,7 @@ def test_a_grant_to_the_agent_of_a_project_id_is_no_grant_to_the_agent() -> None
 
 def test_what_is_protected_breaks_nothing_in_production() -> None:
     """BR-119"""
-    program = extended().in_stack("prod-eu")
-    for key, each in extended().declared.items():
-        if "deletionProtection" in each.inputs:
-            program = program.with_(key, "deletionProtection", True)
-        if "deleteProtectionState" in each.inputs:
-            program = program.with_(key, "deleteProtectionState", "DELETE_PROTECTION_ENABLED")
-    assert program.broken() == set()
+    assert protected().broken() == set()
 
 
 def test_every_rule_is_broken_by_some_change() -> None:

@@ -11,6 +11,7 @@ from tests.support.policy_programs import (
     ACCOUNTS,
     AGENT,
     PROJECT,
+    SUBSCRIPTION,
     Change,
     Declared,
     Program,
@@ -18,6 +19,7 @@ from tests.support.policy_programs import (
     extended,
     grant,
     long_requests,
+    protected,
     rendered,
 )
 
@@ -28,6 +30,8 @@ CONTAINER = "template.containers.0"
 ENDPOINT = f"{address('holdfast-execution')}"
 UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 """A text that is not known yet, as the engine hands it over."""
+TRANSFORMS = [{"javascriptUdf": {"functionName": "f", "code": "function f(m) { return m; }"}}]
+REVISION = "TRAFFIC_TARGET_ALLOCATION_TYPE_REVISION"
 SIGNED = "https://storage.googleapis.com/b/o?X-Goog-Signature=00"
 
 ONE_CHANGE: list[tuple[str, Change]] = [
@@ -66,6 +70,10 @@ ONE_CHANGE: list[tuple[str, Change]] = [
     ("D08", (PUSH, "retryPolicy", None)),
     ("D10", (RECORDING, "ackDeadlineSeconds", None)),
     ("D11", (PUSH, "filter", "attributes.kind = 'a'")),
+    ("D11", (LETTERS, "filter", "attributes.kind = 'a'")),
+    ("D12", (PUSH, "pushConfig.noWrapper", {"writeMetadata": True})),
+    ("D12", (RECORDING, "messageTransforms", TRANSFORMS)),
+    ("D12", ("Topic/execution-jobs", "messageTransforms", TRANSFORMS)),
     ("I01", (EXECUTOR, "template.serviceAccount", None)),
     ("I01", (EXECUTOR, "template.serviceAccount", "123456789012-compute@developer.gserviceaccount.com")),
     ("I01", (EXECUTOR, "template.serviceAccount", f"holdfast-api@{ACCOUNTS}")),
@@ -85,6 +93,9 @@ ONE_CHANGE: list[tuple[str, Change]] = [
     ("X02", (WORKER, "ingress", "INGRESS_TRAFFIC_INTERNAL_LOAD_BALANCER")),
     ("X04", (API, "template.vpcAccess", None)),
     ("X04", ("ManagedZone/network-platform", "dnsName", "example.com.")),
+    ("X04", ("Subnetwork/network-subnet", "privateIpGoogleAccess", False)),
+    ("X04", ("Subnetwork/network-subnet", "privateIpGoogleAccess", None)),
+    ("X04", ("RecordSet/network-platform-services", "name", "example.com.")),
     ("X08", (WORKER, "defaultUriDisabled", True)),
     ("R01", (WORKER, f"{CONTAINER}.image", "europe-west1-docker.pkg.dev/p/r/i:latest")),
     ("R02", (EXECUTOR, f"{CONTAINER}.resources.cpuIdle", True)),
@@ -96,6 +107,7 @@ ONE_CHANGE: list[tuple[str, Change]] = [
     ("R06", (WORKER, "template.scaling.maxInstanceCount", None)),
     ("R06", (WORKER, "template.scaling.maxInstanceCount", 101.0)),
     ("R06", (WORKER, "template.scaling.minInstanceCount", 11.0)),
+    ("R06", (WORKER, "scaling", {"scalingMode": "MANUAL", "manualInstanceCount": 101.0})),
     ("R07", (WORKER, "template.maxInstanceRequestConcurrency", None)),
     ("R08", (WORKER, f"{CONTAINER}.resources.limits.memory", None)),
     ("R09", (WORKER, "env.PORT", "8080")),
@@ -122,6 +134,11 @@ ONE_CHANGE: list[tuple[str, Change]] = [
     ("R17", (WORKER, f"{CONTAINER}.ports.name", "h2c")),
     ("R17", (API, f"{CONTAINER}.ports.name", "h2c")),
     ("R18", (WORKER, f"{CONTAINER}.image", UNKNOWN)),
+    ("R21", (WORKER, "scaling", {"scalingMode": "MANUAL", "manualInstanceCount": 0.0})),
+    ("R21", (WORKER, "scaling", {"scalingMode": "MANUAL"})),
+    ("R21", (API, "traffics", [{"type": REVISION, "revision": "holdfast-api-00001", "percent": 100.0}])),
+    ("R21", (API, "traffics", [{"type": REVISION, "revision": "r-1", "percent": 100.0}, {"tag": "next"}])),
+    ("R22", (JOB, "paused", True)),
     *(("R19", (WORKER, f"{CONTAINER}.resources.limits", {"cpu": cpu, "memory": memory})) for cpu, memory in (
         ("8", "1Gi"), ("1", "99999Gi"), ("1", "1Mi"), ("4", "2047Mi"), ("6", "4095Mi"), ("1", "4097Mi"),
         ("2", "8193Mi"), ("4", "16385Mi"), ("6", "24577Mi"), ("8", "32769Mi"),
@@ -166,6 +183,8 @@ ONE_LESS: list[tuple[set[str], str]] = [
     ({"S03"}, "Field/state-ttl-pubsub-claims"),
     ({"S08"}, "TopicIAMMember/storage-publishes"),
     ({"X04"}, "ManagedZone/network-platform"),
+    ({"X04"}, "RecordSet/network-platform-services"),
+    ({"X04"}, "RecordSet/network-platform-addresses"),
 ]
 """Rules, and the resource that they need."""
 
@@ -239,6 +258,7 @@ ONE_MORE: list[tuple[set[str], Declared]] = [
     ({"R19"}, Declared(WORKER_POOL, "pool", {"template": {"containers": [
         {"image": IMAGE, "resources": {"limits": {"memory": "511Mi"}}}]}})),
     ({"R20"}, _first_api({"image": IMAGE, "envs": [{"name": "A", "value": "b"}]})),
+    ({"X03"}, Declared(GROUP, "front", {"cloudRun": {"urlMask": "<service>.example.com"}})),
     ({"X03"}, Declared(GROUP, "front", {"cloudRun": {"service": "holdfast-executor"}})),
 ]  # fmt: skip
 """Rules, and a resource that breaks them."""
@@ -251,6 +271,17 @@ def _nothing_kept() -> Program:
         if each.key.startswith("Subscription/") and each.inputs["topic"].endswith("-dead-letters"):
             program = program.without(each.key)
     return program
+
+
+def _kept_in_part() -> Program:
+    """With a filter on every subscription on the dead-letter topic."""
+    subscriptions = [each for each in extended().declared.values() if each.type == SUBSCRIPTION]
+    kept = [each.key for each in subscriptions if each.inputs["topic"].endswith("-dead-letters")]
+    return extended().changed(*((key, "filter", "attributes.kind = 'a'") for key in kept))
+
+
+def _protected_but(change: Change) -> Program:
+    return protected().changed(change)
 
 
 def _agent_of_another_project() -> Program:
@@ -285,6 +316,7 @@ SEVERAL: list[tuple[set[str], Callable[[], Program]]] = [
     ({"D01", "I18"}, lambda: extended().changed((PUSH, "deadLetterPolicy", None)).plus(
         grant("iAMMember:IAMMember", "wide", "roles/pubsub.admin", AGENT, package="projects", project=PROJECT))),
     ({"D03"}, _nothing_kept),
+    ({"D03", "D11"}, _kept_in_part),
     ({"D08", "T10"}, lambda: extended().changed(
         (PUSH, "retryPolicy", None), (API, "env.API_MAX_QUEUE_AGE_SECS", "1000"))),
     ({"D10", "T06", "T12"}, lambda: extended().changed(
@@ -296,6 +328,10 @@ SEVERAL: list[tuple[set[str], Callable[[], Program]]] = [
     ({"I04", "X06"}, lambda: extended().changed((PUSH, "pushConfig.pushEndpoint", "https://worker.example.com")).unlinked(PUSH)),
     ({"X07", "T11"}, lambda: extended().changed((PUSH, "pushConfig.pushEndpoint", "https://worker.example.com/"))),
     ({"S02"}, lambda: extended().in_stack("prod")),
+    *(({"S02"}, partial(_protected_but, change)) for change in (
+        ("Database/state-database", "deleteProtectionState", "DELETE_PROTECTION_STATE_UNSPECIFIED"),
+        ("Bucket/letters-bucket", "forceDestroy", True),
+        ("Repository/images-repository", "deletionPolicy", None))),
 ]  # fmt: skip
 
 

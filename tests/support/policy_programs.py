@@ -234,6 +234,22 @@ def grant(kind: str, name: str, role: str, member: str, /, *, package: str = "pu
     return Declared(f"gcp:{package}/{kind}", name, {"role": role, "member": member, **on})
 
 
+PROTECTED = {
+    "deletionProtection": True,
+    "deleteProtectionState": "DELETE_PROTECTION_ENABLED",
+    "forceDestroy": False,
+    "deletionPolicy": "PREVENT",
+}
+"""Property -> its value in production."""
+
+
+@cache
+def protected() -> Program:
+    """The dev stack, and storage, as a production stack: nothing of it goes by mistake."""
+    given = [(key, name) for key, each in extended().declared.items() for name in PROTECTED if name in each.inputs]
+    return extended().in_stack("prod-eu").changed(*((key, name, PROTECTED[name]) for key, name in given))
+
+
 @cache
 def extended() -> Program:
     """The dev stack, and storage."""
