@@ -5,6 +5,7 @@ Started by the engine as `pulumi-language-python`; it reads the port from the fi
 
 from __future__ import annotations
 
+import gc
 import runpy
 import signal
 import sys
@@ -41,6 +42,8 @@ class LanguageHost(LanguageServer):
 
 def main() -> None:
     """Serves until the engine interrupts or ends it."""
+    # One run makes little garbage, and Google's SDK makes hundreds of thousands of objects that stay.
+    gc.disable()
     server = grpc.server(ThreadPoolExecutor(max_workers=4))
     language_pb2_grpc.add_LanguageRuntimeServicer_to_server(LanguageHost(), server)
     port = server.add_insecure_port("127.0.0.1:0")

@@ -5,6 +5,7 @@ The engine reads the port from the first line of the output. The process ends wi
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +22,8 @@ _LOOK_AGAIN_SECONDS = 2.0
 
 def serve(world_dir: Path) -> None:
     """Serves until the engine is gone."""
+    # One operation makes little garbage, and Google's SDK makes hundreds of thousands of objects that stay.
+    gc.disable()
     engine = os.getppid()
     # One thread: the world is read, changed and written by one call at a time.
     server = grpc.server(ThreadPoolExecutor(max_workers=1))
