@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from typing import Any
 
 from runtime.ports.clock import Clock
@@ -17,7 +16,8 @@ async def end(*tasks: asyncio.Task[Any]) -> None:
     for task in tasks:
         task.cancel()
     try:
-        await settled(*tasks)
+        if not all(task.done() for task in tasks):
+            await settled(*tasks)
     finally:
         for task in tasks:
             if not task.cancelled():
@@ -39,9 +39,23 @@ async def settled(*tasks: asyncio.Task[Any]) -> None:
         raise asyncio.CancelledError
 
 
-async def first_done(clock: Clock, seconds: float | None, *tasks: asyncio.Task[Any]) -> bool:
+async def first_done(clock: Clock, seconds: float | None, *tasks: asyncio.Future[Any]) -> bool:
     """Waits until one of the tasks is done; False where `seconds` were over first. No task is changed."""
-    with contextlib.suppress(TimeoutError):
-        async with clock.timeout(seconds):
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    woken = asyncio.get_running_loop().create_future()
+
+    def wake(_done: object) -> None:
+        if not woken.done():
+            woken.set_result(None)
+
+    if not any(task.done() for task in tasks):
+        for task in tasks:
+            task.add_done_callback(wake)
+        try:
+            async with clock.timeout(seconds):
+                await woken
+        except TimeoutError:
+            pass
+        finally:
+            for task in tasks:
+                task.remove_done_callback(wake)
     return any(task.done() for task in tasks)

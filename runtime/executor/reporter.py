@@ -25,15 +25,18 @@ from runtime.execution.callback_messages import (
 from runtime.execution.cancellation import until_stopped
 from runtime.execution.event import Emitted
 from runtime.execution.meters import Meters
-from runtime.execution.tasks import end, first_done
+from runtime.execution.tasks import end
 from runtime.executor.ending import Ending, Stop
-from runtime.ports.clock import Clock
+from runtime.ports.clock import Clock, Timer
 
 FLUSH_SECONDS: Final = 10.0
 """Longest for the last events of a run, and as long again for its end: with the engine's grace it stays inside the
 30 s that the run's timeout leaves of the request."""
 HURRY_SECONDS: Final = 1.0
 """The same where the process drains."""
+HEED_SECONDS: Final = 0.25
+"""From the start of a run until it is asked for a cancellation, which is to reach it within a second; shorter runs are
+over before anybody could want it."""
 
 log = structlog.get_logger()
 
@@ -76,7 +79,6 @@ class Reporter:
         rules: limits.
         meters: counts; None counts nothing.
         stop: called where the API wants the run to stop.
-        hurry: set when the process drains and little time is left.
     """
 
     def __init__(
@@ -88,7 +90,6 @@ class Reporter:
         *,
         meters: Meters | None,
         stop: Callable[[Stop], None],
-        hurry: asyncio.Event,
     ) -> None:
         self._run = run
         self._callbacks = callbacks
@@ -96,7 +97,8 @@ class Reporter:
         self._rules = rules
         self._meters = meters
         self._stop = stop
-        self._hurry = hurry
+        self._seconds = FLUSH_SECONDS
+        self._scope: asyncio.Timeout | None = None
         self._note: tuple[int | None, str | None] = (None, None)
         self._open = 0
         self._lost = False
@@ -106,15 +108,23 @@ class Reporter:
         )
         # Counted here: to the batcher every batch is delivered.
         self._batcher = EventBatcher(self, source, clock, until=lambda: 0.0, rules=rules.batch)
-        self._tasks: tuple[asyncio.Task[None], ...] = ()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._due: list[Timer] = []
+        self._cutting: Timer | None = None
 
     def start(self) -> None:
         """Begins to send events and to renew the lease."""
-        self._tasks = (
-            self._batcher.start(),
-            asyncio.create_task(self._renew(), name="renew the lease"),
-            asyncio.create_task(self._heed(), name="wait for a cancellation"),
-        )
+        self._tasks.append(self._batcher.start())
+        # Most runs end before either is due.
+        self._later(self._rules.lease.total_seconds() / 3, self._renew)
+        self._later(HEED_SECONDS, self._heed)
+
+    def hurry(self) -> None:
+        """The process drains: from now on little time is left."""
+        self._seconds = HURRY_SECONDS
+        scope = self._scope
+        if scope is not None and self._cutting is None:
+            self._cutting = self._clock.call_later(HURRY_SECONDS, lambda: self._cut(scope))
 
     def extend(self, events: list[Emitted], size: int) -> None:
         """Hands encoded events over; those for which no room is left are counted and lost: a run never waits for
@@ -137,7 +147,7 @@ class Reporter:
         """Sends the last events, then the end; whether the API has acknowledged the end."""
         await self._within(self._batcher.close())
         # A renewal that arrived after the end would read as a lost lease.
-        await end(*self._tasks)
+        await self._quiet()
         self._drop(self._open)
         if self._lost:
             return False
@@ -146,7 +156,9 @@ class Reporter:
 
     async def close(self) -> None:
         """Leaves nothing running."""
-        await end(*self._tasks)
+        await self._quiet()
+        if self._cutting is not None:
+            self._cutting.cancel()
 
     async def events(self, request: EventsRequest, *, until: Until | None = None) -> int:  # noqa: ARG002 - tried as often as the settings say
         """See EventCallback; never fails."""
@@ -180,12 +192,12 @@ class Reporter:
 
     async def _renew(self) -> None:
         while not self._lost:
-            await self._clock.sleep(self._rules.lease.total_seconds() / 3)
             try:
                 self._heard(await self._callbacks.progress(self._renewal()), renewal=True)
             except CallbackError as error:
                 log.warning("lease_not_renewed", run_id=self._run.run_id, error=error.line())
                 self._judge(error)
+            await self._clock.sleep(self._rules.lease.total_seconds() / 3)
 
     async def _heed(self) -> None:
         said = await until_stopped(self._callbacks, self._clock)
@@ -210,20 +222,35 @@ class Reporter:
 
     async def _within(self, work: Coroutine[Any, Any, Any]) -> Any:
         """The outcome of reporting work inside its time; None where it failed or took too long."""
-        task, hurry = asyncio.create_task(work), asyncio.create_task(self._hurry.wait())
+        scope = self._scope = self._clock.timeout(self._seconds)
         try:
-            await first_done(self._clock, FLUSH_SECONDS, task, hurry)
-            if not task.done() and hurry.done():
-                await first_done(self._clock, HURRY_SECONDS, task)
-            if not task.done():
-                log.warning("report_cut_short", run_id=self._run.run_id)
-                return None
-            return task.result()
+            async with scope:
+                return await work
+        except TimeoutError:
+            if not scope.expired():
+                raise
+            log.warning("report_cut_short", run_id=self._run.run_id)
         except CallbackError as error:
             log.warning("report_failed", run_id=self._run.run_id, error=error.line())
-            return None
         finally:
-            await end(task, hurry)
+            self._scope = None
+        return None
+
+    def _cut(self, scope: asyncio.Timeout) -> None:
+        if self._scope is scope:
+            scope.reschedule(asyncio.get_running_loop().time())
+
+    def _later(self, seconds: float, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        def begin() -> None:
+            self._tasks.append(asyncio.create_task(work()))
+
+        self._due.append(self._clock.call_later(seconds, begin))
+
+    async def _quiet(self) -> None:
+        """Ends what reports by itself."""
+        for timer in self._due:
+            timer.cancel()
+        await end(*self._tasks)
 
     def _renewal(self) -> ProgressRequest:
         progress, step = self._note

@@ -80,8 +80,7 @@ class ExecutorRun:
         self._clock = execution.clock
         self._channel = execution.channel
         self._why: Stop | None = None
-        self._stopping = asyncio.Event()
-        self._hurry = asyncio.Event()
+        self._stopping = asyncio.get_running_loop().create_future()
         self._cancelled = asyncio.Event()
         self._began = execution.clock.monotonic()
         self._reporter = Reporter(
@@ -91,7 +90,6 @@ class ExecutorRun:
             execution.rules,
             meters=execution.metrics,
             stop=self.stop,
-            hurry=self._hurry,
         )
         self._emitter = Emitter(
             execution.clock,
@@ -104,12 +102,12 @@ class ExecutorRun:
     def stop(self, why: Stop) -> None:
         """Ends the run soon; the first reason counts. A drain also leaves its reports little time."""
         if why is Stop.DRAINING:
-            self._hurry.set()
+            self._reporter.hurry()
         if self._why is None:
             self._why = why
             self._emitter.stop()
             self._cancelled.set()
-            self._stopping.set()
+            self._stopping.set_result(None)
 
     async def execute(self) -> Ending:
         """Works, reports, and says `completed` last, on every way out."""
@@ -152,9 +150,8 @@ class ExecutorRun:
 
     async def _result(self, engine: Engine, seconds: float) -> RunResult:
         work = asyncio.create_task(engine.run(self._context(seconds)), name="engine")
-        stopping = asyncio.create_task(self._stopping.wait())
         try:
-            await first_done(self._clock, seconds + ENGINE_GRACE_SECONDS, work, stopping)
+            await first_done(self._clock, seconds + ENGINE_GRACE_SECONDS, work, self._stopping)
             self._cancelled.set()
             in_time = work.done() or self._why is not None
             await first_done(self._clock, STOP_SECONDS, work)
@@ -167,7 +164,7 @@ class ExecutorRun:
                 return stopped(self._why)
             return result if in_time else timed_out()
         finally:
-            await end(work, stopping)
+            await end(work)
 
     def _outcome(self, work: asyncio.Task[RunResult]) -> RunResult:
         error = asyncio.CancelledError() if work.cancelled() else work.exception()

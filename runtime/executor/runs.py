@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from datetime import timedelta
 from typing import Final
 
@@ -33,13 +34,11 @@ class HeldRun(Struct):
         run: to be stopped.
         channel: None where its caller waits for the result alone.
         task: works it.
-        ended_at: monotonic time; None while it works.
     """
 
     run: ExecutorRun
     channel: Channel | None
     task: asyncio.Task[Ending]
-    ended_at: float | None = None
 
 
 class Runs:
@@ -47,18 +46,18 @@ class Runs:
 
     Args:
         deps: of the executor.
+
+    Attributes:
+        working: runs that have not ended.
     """
 
     def __init__(self, deps: ExecutorDeps) -> None:
         self._deps = deps
         self._held: dict[str, HeldRun] = {}
+        self._ended_streams: deque[tuple[float, str]] = deque()
+        self.working = 0
         settings = deps.settings
         self._rules = ReportRules(batch=BatchRules(interval=settings.batch_interval, size=settings.batch_size))
-
-    @property
-    def working(self) -> int:
-        """Runs that have not ended."""
-        return sum(held.ended_at is None for held in self._held.values())
 
     def start(self, accepted: Accepted, channel: Channel | None) -> HeldRun:
         """Begins a run, which goes on whatever becomes of its caller.
@@ -90,6 +89,7 @@ class Runs:
         )
         held = HeldRun(run, channel, asyncio.create_task(run.execute(), name="run"))
         self._held[job.job_id] = held
+        self.working += 1
         self._deps.metrics.executing.inc()
         self._deps.lifecycle.track(held.task)
         held.task.add_done_callback(lambda _task: self._ended(job.job_id, held))
@@ -114,17 +114,15 @@ class Runs:
 
     def _ended(self, job_id: str, held: HeldRun) -> None:
         self._deps.metrics.executing.dec()
-        held.ended_at = self._deps.clock.monotonic()
+        self.working -= 1
         if held.channel is None:
             self._held.pop(job_id, None)
+        else:
+            self._ended_streams.append((self._deps.clock.monotonic(), job_id))
 
     def _forget(self) -> None:
         """Lets go of streams that ended long ago, and of the oldest where too many are kept."""
-        ended = sorted(
-            (held.ended_at, job_id) for job_id, held in self._held.items() if held.ended_at is not None
-        )  # fmt: skip
-        latest = self._deps.clock.monotonic() - HOLD.total_seconds()
-        surplus = len(ended) - HELD_ENDED
-        for number, (ended_at, job_id) in enumerate(ended):
-            if number < surplus or ended_at <= latest:
-                del self._held[job_id]
+        ended, latest = self._ended_streams, self._deps.clock.monotonic() - HOLD.total_seconds()
+        while ended and (len(ended) > HELD_ENDED or ended[0][0] <= latest):
+            _, job_id = ended.popleft()
+            self._held.pop(job_id, None)

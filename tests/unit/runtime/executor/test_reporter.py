@@ -11,7 +11,7 @@ from runtime.execution.answer import failed
 from runtime.execution.callback_messages import CallbackUnavailable, Cancellation, LeaseNotCurrent
 from runtime.execution.event import event_id
 from runtime.executor.ending import Stop, ending
-from runtime.executor.reporter import FLUSH_SECONDS, ReportedRun, Reporter, ReportRules
+from runtime.executor.reporter import FLUSH_SECONDS, HEED_SECONDS, ReportedRun, Reporter, ReportRules
 from runtime.observability.metrics import Metrics
 from tests.support.executor_bench import RecordedApi
 
@@ -29,7 +29,6 @@ class Bench:
             ReportRules(),
             meters=self.metrics,
             stop=self.stops.append,
-            hurry=asyncio.Event(),
         )
         self.reporter.start()
 
@@ -136,7 +135,9 @@ async def test_an_end_that_the_api_already_has_is_reported() -> None:
 async def test_a_run_stops_long_before_its_next_renewal(cancel_requested: bool, why: Stop) -> None:
     bench = Bench()
     bench.api.stopped.put_nowait(Cancellation(cancel_requested=cancel_requested, ended=not cancel_requested))
-    await bench.clock.advance(0)
+    await bench.clock.advance(HEED_SECONDS - 0.01)
+    assert bench.api.stopped.qsize() == 1, "a run that is over by then never asks"
+    await bench.clock.advance(0.01)
     assert bench.stops == [why]
     assert bench.api.reports == []
     assert await bench.finish() is cancel_requested, "an end is reported by who was asked to stop, not by who is late"

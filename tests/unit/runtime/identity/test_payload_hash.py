@@ -8,6 +8,7 @@ import random
 from typing import Any
 
 import pytest
+import rfc8785
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -28,6 +29,25 @@ def test_the_hash_is_over_domain_nul_and_the_canonical_form() -> None:
     canonical = b'{"a":1,"b":[true,null,"\xc3\xa9"]}'
     expected = hashlib.sha256(b"holdfast-dispatch/v1\x00" + canonical).hexdigest()
     assert dispatch_hash({"b": [True, None, "é"], "a": 1.0, "executor_jwt": "any"}) == expected
+
+
+@given(json_objects | st.dictionaries(texts, st.integers() | st.lists(json_values), max_size=8))
+def test_the_form_is_that_of_rfc_8785_for_every_payload(payload: dict[str, object]) -> None:
+    payload.pop("executor_jwt", None)
+    try:
+        canonical = rfc8785.dumps(payload)  # type: ignore[arg-type]  # JSON
+    except rfc8785.CanonicalizationError:
+        with pytest.raises(PayloadNotCanonical):
+            dispatch_hash(payload)
+    else:
+        assert dispatch_hash(payload) == hashlib.sha256(b"holdfast-dispatch/v1\x00" + canonical).hexdigest()
+
+
+@pytest.mark.parametrize("text", ['\x00\x1f\x7f\x80\u2028\ufeff"\\/\b\t\n\f\r', "\U0001f600\ufb33", "\u20ac"])
+def test_every_text_is_written_as_rfc_8785_says(text: str) -> None:
+    for payload in ({"a": text}, {text: 1, "b": 2}, {"\ufb33": 1, text: 2}):
+        expected = hashlib.sha256(b"holdfast-dispatch/v1\x00" + rfc8785.dumps(payload)).hexdigest()
+        assert dispatch_hash(payload) == expected
 
 
 @given(json_objects, st.randoms(use_true_random=False))
