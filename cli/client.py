@@ -127,7 +127,9 @@ class Client:
                 yield response
         except (aiohttp.ClientError, TimeoutError) as error:
             raise CommandFailed(
-                f"no answer from {self._endpoint.url}: {error or type(error).__name__}", ExitCode.UNREACHABLE
+                f"no answer from {self._endpoint.url} ({error or type(error).__name__}): see that it runs, on this "
+                "machine with `make up`, or correct HOLDFAST_URL",
+                ExitCode.UNREACHABLE,
             ) from error
 
 

@@ -7,6 +7,7 @@ import fcntl
 import json
 import shlex
 import signal
+import socket
 from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -46,6 +47,7 @@ async def bring_up(out: Console, *, once: bool, port: int, engine: Engine = Engi
     Raises:
         CommandFailed: the stack did not start, or its address is taken.
     """
+    check_port(port)
     stopped = _stop_event()
     state_dir = LOCAL_ENDPOINT.parent
     with ExitStack() as files:
@@ -64,6 +66,25 @@ async def bring_up(out: Console, *, once: bool, port: int, engine: Engine = Engi
             LOCAL_ENDPOINT.unlink(missing_ok=True)
             with out.status("Stopping"):
                 await stack.__aexit__(None, None, None)
+
+
+def check_port(port: int) -> None:
+    """Whether the API can have a port, before seconds go into what stands behind it; 0 always can.
+
+    Raises:
+        CommandFailed: it cannot.
+    """
+    with socket.socket() as wanted:
+        # As the API's own socket: connections of the last stack that are still closing do not hold the port.
+        wanted.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            wanted.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise CommandFailed(
+                f"port {port} cannot be had ({error.strerror}): choose another, `make up PORT=n`, or leave PORT out "
+                "and take a free one",
+                ExitCode.NOT_STARTED,
+            ) from error
 
 
 async def _use(stack: LocalStack, out: Console, stopped: asyncio.Event, *, once: bool) -> ExitCode:

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import socket
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -15,9 +17,11 @@ from unittest.mock import patch
 import pytest
 from rich.console import Console
 
-from cli.endpoint import find_endpoint
+from cli.client import Client
+from cli.endpoint import Endpoint, find_endpoint
 from cli.failure import CommandFailed
 from cli.preview import preview_stack
+from cli.up import check_port
 from sandbox.engine.cli.binary import PulumiMissing, find_pulumi
 from sandbox.engine.deployment import DeploymentFailed
 from sandbox.engine.embedded import realise
@@ -98,6 +102,23 @@ def _old_pulumi(folder: Path) -> None:
     _without_pulumi(folder)
 
 
+def _taken_port(_: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        try:
+            check_port(port)
+        except CommandFailed as error:
+            raise CommandFailed(str(error).replace(str(port), "PORT"), error.exit_code) from error
+
+
+def _silent_api(_: Path) -> None:
+    async def ask() -> None:
+        async with Client(Endpoint("http://127.0.0.1:1", "sesame")) as client:
+            await client.runs(1, None)
+
+    asyncio.run(ask())
+
+
 OTHERS: Final[Mapping[str, Callable[[Path], object]]] = {
     "the signing key in plain text": _plain_secret,
     "a stack that there is not": _preview("staging", "config: {}"),
@@ -109,6 +130,8 @@ OTHERS: Final[Mapping[str, Callable[[Path], object]]] = {
     "no pulumi": _without_pulumi,
     "an old pulumi": _old_pulumi,
     "half of an address": lambda _: find_endpoint({"HOLDFAST_URL": "https://api.example"}),
+    "a port that is taken": _taken_port,
+    "an API that does not answer": _silent_api,
     "nothing runs": lambda folder: find_endpoint({}, folder / "endpoint.json"),
 }
 """Mistake -> what a person does; it fails."""
