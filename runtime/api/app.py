@@ -146,7 +146,7 @@ def _executions(
 def _waited(deps: ApiDeps, executions: Executions, parts: RunParts, watch: RunWatch) -> WaitedRuns:
     seconds = _longest_wait(deps.settings).total_seconds()
     return WaitedRuns(
-        results=SyncRuns(executions, parts.runs, watch, deps.clock),
+        results=SyncRuns(executions, parts.runs, parts.payloads, watch, deps.clock),
         streams=StreamRuns(executions, parts.feed, parts.payloads, deps.clock, deps.metrics, seconds),
     )
 

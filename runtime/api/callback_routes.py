@@ -11,6 +11,7 @@ from runtime.api.callbacks import Callbacks
 from runtime.api.cancellation import Cancellations
 from runtime.api.event_feed import WAIT_MAX
 from runtime.api.json_value import off_loop
+from runtime.api.presence import is_gone
 from runtime.api.problem import FieldFault, Problem
 from runtime.api.report import read_events, read_progress
 from runtime.api.transitions import Holder
@@ -51,12 +52,8 @@ class CallbackRoutes:
         """Whether the run is to stop, or has ended: at once, or as soon as it is so."""
         query_string.only(request, ("wait",))
         wait = query_string.integer(request, "wait", 0, WAIT_MAX, 0)
-        answer = await self._cancellations.poll(claims.run_id, claims.job_id, wait, lambda: _is_gone(request))
+        answer = await self._cancellations.poll(claims.run_id, claims.job_id, wait, lambda: is_gone(request))
         return web.json_response(answer)
-
-
-def _is_gone(request: web.Request) -> bool:
-    return request.transport is None or request.transport.is_closing()
 
 
 def _check_job(holder: Holder, claims: JobClaims) -> None:

@@ -10,6 +10,7 @@ import structlog
 from aiohttp import hdrs, web
 
 from runtime.api.event_feed import EventFeed
+from runtime.api.presence import is_gone
 from runtime.api.problem import unavailable
 from runtime.api.run_record import RunRecord
 from runtime.contract.errors import HoldfastError
@@ -59,7 +60,7 @@ class EventStream:
                 await response.prepare(request)
                 await self._write(response, _RETRY)
                 written_at = self._clock.monotonic()
-                while page is not None:
+                while page is not None and not is_gone(request):
                     data = b"".join(map(_message, page.events)) + (_end(page.record) if page.complete else b"")
                     if not data and self._clock.monotonic() - written_at >= KEEP_ALIVE_SECONDS:
                         data = _KEEP_ALIVE

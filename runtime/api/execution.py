@@ -29,6 +29,9 @@ FIRST_PAUSE: Final = 0.25
 """Upper end of the first pause between two calls, seconds; it doubles up to LONGEST_PAUSE."""
 LONGEST_PAUSE: Final = 5.0
 
+_NOT_RECORDED: Final = frozenset({"", "run_initiated", COMPLETED})
+"""Of a stream's messages those that are no event of the record: signs of life, its beginning and its end."""
+
 log = structlog.get_logger()
 
 
@@ -37,17 +40,13 @@ class ReaderGone(Exception):
 
 
 class Reader(Protocol):
-    """A caller that follows a run."""
+    """A caller that follows a run. It never makes the run wait: it keeps up, or it is gone."""
 
-    async def begin(self, record: RunRecord) -> None:
-        """The executor has taken the run.
-
-        Raises:
-            ReaderGone
-        """
+    def begin(self, record: RunRecord) -> None:
+        """The executor has taken the run."""
         ...
 
-    async def write(self, messages: Sequence[Message]) -> None:
+    def write(self, messages: Sequence[Message]) -> None:
         """Takes events; `completed` is the last one.
 
         Raises:
@@ -110,6 +109,7 @@ class Execution:
         self._clock = clock
         self._metrics = metrics
         self._leaving = asyncio.Event()
+        self._told = 0
         self.begun = False
         self.failure: ExecutorError | None = None
 
@@ -142,7 +142,8 @@ class Execution:
                 job = await off_loop(len(self._handover.payload), self._sign)
                 stream = await self._handed_over(stack, job)
                 self.begun = True
-                await self._tell_begin()
+                if self._reader is not None:
+                    self._reader.begin(self._record)
                 return await self._follow(stream)
             except ExecutorError as error:
                 return error
@@ -170,7 +171,7 @@ class Execution:
     async def _follow(self, stream: ExecutorStream) -> Message:
         while messages := await stream.some():
             last = next((number for number, message in enumerate(messages) if message.event_type == COMPLETED), None)
-            await self._tell(messages[:last])
+            self._tell(messages[:last])
             if last is not None:
                 return messages[last]
         raise ExecutorBroken("the executor's stream ended before the run did")
@@ -180,7 +181,7 @@ class Execution:
             told = await off_loop(len(last.data), lambda: _payload(last))
             if told is not None and "callback_failed" not in told:
                 self._metrics.executor_calls.labels("completed").inc()
-                await self._tell([last])
+                self._tell([last])
                 return
             report = self._run_end.as_told(self._record.job_id, self._handover.lease_token, told)
         else:
@@ -193,20 +194,24 @@ class Execution:
             return
         if report.ending is not None and ended[0].error != report.ending.error:
             self.failure = None  # whoever was first knows better
-        if self.begun:
-            await self._tell([completed_message(*ended)])
+        if self.begun and self._is_all_told(last, ended[0]):
+            self._tell([completed_message(*ended)])
 
-    async def _tell_begin(self) -> None:
-        if self._reader is not None:
-            try:
-                await self._reader.begin(self._record)
-            except ReaderGone:
-                self._reader = None
+    def _is_all_told(self, last: Message | ExecutorError, record: RunRecord) -> bool:
+        """Whether the caller has every event that anybody can have.
 
-    async def _tell(self, messages: Sequence[Message]) -> None:
+        Behind a stream that broke it may not: events that were on their way are in the record, and `completed` after
+        the gap would deny it. Where the run is lost as well, and the record has no more than was told, nobody has.
+        """
+        if isinstance(last, Message):
+            return True
+        return self.failure is not None and record.next_sequence <= self._told
+
+    def _tell(self, messages: Sequence[Message]) -> None:
+        self._told += sum(message.event_type not in _NOT_RECORDED for message in messages)
         if self._reader is not None and messages:
             try:
-                await self._reader.write(messages)
+                self._reader.write(messages)
             except ReaderGone:
                 self._reader = None
 

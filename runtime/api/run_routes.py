@@ -17,6 +17,7 @@ from runtime.api.event_stream import EventStream, resumes_at_end
 from runtime.api.fields import RUN_ID
 from runtime.api.json_value import EXACT_INTEGER, off_loop
 from runtime.api.payloads import Payloads
+from runtime.api.presence import is_gone
 from runtime.api.problem import Problem, unknown_run
 from runtime.api.run_list import RunList
 from runtime.api.run_record import RunRecord
@@ -81,12 +82,10 @@ class RunRoutes:
         if wanted.mode is RunMode.STREAM and waited is not None:
             return await waited.streams.answer(request, wanted, caller.name)
         if wanted.mode is RunMode.SYNC and waited is not None:
-            done = await waited.results.ended(wanted, caller.name, arrived)
-        else:
-            done = await self._parts.submissions.submit(wanted, caller.name)
-        answer = {**await self._whole(done.record), "duplicate": done.duplicate}
-        status = 200 if done.duplicate or done.record.mode is RunMode.SYNC else 202
-        return web.json_response(answer, status=status, headers={"Location": f"/v1/runs/{done.record.run_id}"})
+            ended = await waited.results.ended(wanted, caller.name, arrived, lambda: is_gone(request))
+            return _accepted(200, run_view.whole(ended.record, ended.result), duplicate=ended.duplicate)
+        done = await self._parts.submissions.submit(wanted, caller.name)
+        return _accepted(200 if done.duplicate else 202, await self._whole(done.record), duplicate=done.duplicate)
 
     async def show(self, request: web.Request, _caller: Caller) -> web.StreamResponse:
         """One run, with its result."""
@@ -142,6 +141,11 @@ class RunRoutes:
     async def _whole(self, record: RunRecord) -> dict[str, object]:
         result = await self._parts.payloads.result(record.run_id) if record.has_result else None
         return run_view.whole(record, result)
+
+
+def _accepted(status: int, run: dict[str, object], *, duplicate: bool) -> web.Response:
+    headers = {"Location": f"/v1/runs/{run['run_id']}"}
+    return web.json_response({**run, "duplicate": duplicate}, status=status, headers=headers)
 
 
 def _run_id(request: web.Request) -> str:

@@ -5,19 +5,21 @@ from __future__ import annotations
 import asyncio
 from contextlib import aclosing
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final
 
 import structlog
 from aiohttp import web
 
+from runtime.api.backlog import Backlog, Backlogs
 from runtime.api.event_feed import EventFeed, Page
 from runtime.api.event_stream import KEEP_ALIVE_SECONDS
 from runtime.api.execution import ReaderGone
-from runtime.api.executions import Executions, Running
+from runtime.api.executions import Executions
 from runtime.api.executor_errors import ExecutorError, ExecutorUnavailable
 from runtime.api.executor_messages import Message, as_message
 from runtime.api.json_value import encode
 from runtime.api.payloads import Payloads
+from runtime.api.presence import LOOK_SECONDS, caller_left, is_gone
 from runtime.api.problem import Problem, unavailable
 from runtime.api.run_end import completed_message
 from runtime.api.run_record import RunRecord
@@ -61,6 +63,7 @@ class StreamRuns:
         self._clock = clock
         self._metrics = metrics
         self._seconds = seconds
+        self._backlogs = Backlogs()
 
     async def answer(self, request: web.Request, wanted: RunRequest, user_id: str) -> web.StreamResponse:
         """Streams a run to its end. A caller that leaves, or takes nothing for long, leaves the run going on.
@@ -69,48 +72,83 @@ class StreamRuns:
             Problem: 406 `not_acceptable`; see `Submissions.submit`; 502 and 503 with the executor error's code where
                 no executor took the run, which then has ended.
         """
-        answer = StreamAnswer(request, stream_form(request), self._clock, self._metrics)
-        begun = await self._executions.begin(wanted, user_id, answer)
-        if begun.running is None:
-            return await self._from_record(answer, begun.record)
-        await self._until_over(answer, begun.running)
-        if answer.begun:
-            return await answer.ended()
-        failure = begun.running.execution.failure
-        if failure is not None:
-            raise _not_begun(begun.record, failure)
-        return await self._from_record(answer, begun.record)
-
-    async def _until_over(self, answer: StreamAnswer, running: Running) -> None:
-        gone = asyncio.create_task(answer.gone.wait())
+        answer = StreamAnswer(request, stream_form(request), Backlog(self._backlogs), self._clock, self._metrics)
         try:
-            await first_done(self._clock, None, running.task, gone)
+            begun = await self._executions.begin(wanted, user_id, answer)
+            if begun.running is not None:
+                await self._carry(answer, begun.running.task)
+                failure = begun.running.execution.failure
+                if failure is not None and not answer.begun:
+                    raise _not_begun(begun.record, failure)
+            if not answer.begun and not is_gone(request):
+                await self._carry_record(answer, begun.record)
+            if not answer.begun:
+                raise caller_left()
+            return await answer.ended()
         finally:
-            await end(gone)
+            answer.leave()
 
-    async def _from_record(self, answer: StreamAnswer, record: RunRecord) -> web.StreamResponse:
+    async def _carry_record(self, answer: StreamAnswer, record: RunRecord) -> None:
+        following = asyncio.create_task(self._follow(answer, record), name="follow a record")
+        try:
+            await self._carry(answer, following)
+            if following.done():
+                following.result()
+        finally:
+            await end(following)
+
+    async def _carry(self, answer: StreamAnswer, source: asyncio.Task[None]) -> None:
+        """Sends what a source writes, to the end of both; then what is left is not sent any more: the caller left, or
+        the process goes away.
+        """
+        sending = asyncio.create_task(answer.send(), name="send a stream")
+        leaving = asyncio.create_task(self._executions.leaving.wait())
+        try:
+            await self._until_done(answer, source, sending)
+            if source.done() and answer.begun:
+                answer.close()
+                await self._until_done(answer, sending, leaving)
+        finally:
+            await end(sending, leaving)
+
+    async def _until_done(self, answer: StreamAnswer, *tasks: asyncio.Task[Any]) -> None:
+        """Waits until one of the tasks is done, or the caller is not there any more."""
+        while not await first_done(self._clock, LOOK_SECONDS, *tasks):
+            if is_gone(answer.request):
+                return
+
+    async def _follow(self, answer: StreamAnswer, record: RunRecord) -> None:
+        """Raises what is wrong before the stream has begun; after that nothing but a broken connection can tell it."""
+        try:
+            await self._write_pages(answer, record)
+        except ReaderGone:
+            pass
+        except HoldfastError as error:
+            if not answer.begun:
+                raise
+            log.warning("stream_broken", run_id=record.run_id, error=error.line())
+        except Exception:
+            if not answer.begun:
+                raise
+            log.exception("stream_broken", run_id=record.run_id)
+
+    async def _write_pages(self, answer: StreamAnswer, record: RunRecord) -> None:
         async with aclosing(self._feed.follow(record.run_id, -1, self._seconds)) as pages:
             page = await anext(pages, None)
             if page is None:
                 raise unavailable("draining", "this instance is going away; send the same request again")
-            try:
-                await answer.begin(record)
-                await answer.write([_initiated(record)])
-                written_at = self._clock.monotonic()
-                while page is not None:
-                    messages = await self._messages(page)
-                    if not messages and self._clock.monotonic() - written_at >= KEEP_ALIVE_SECONDS:
-                        messages = [_KEEP_ALIVE]
-                    if messages:
-                        await answer.write(messages)
-                        written_at = self._clock.monotonic()
-                    page = await anext(pages, None)
-            except ReaderGone:
-                pass
-            except HoldfastError as error:
-                # The status is sent: nothing but a broken connection can tell the caller.
-                log.warning("stream_broken", run_id=record.run_id, error=error.line())
-        return await answer.ended()
+            answer.begin(record)
+            answer.write([_initiated(record)])
+            written_at = self._clock.monotonic()
+            while page is not None:
+                messages = await self._messages(page)
+                if not messages and self._clock.monotonic() - written_at >= KEEP_ALIVE_SECONDS:
+                    messages = [_KEEP_ALIVE]
+                if messages:
+                    answer.write(messages)
+                    await answer.taken()
+                    written_at = self._clock.monotonic()
+                page = await anext(pages, None)
 
     async def _messages(self, page: Page) -> list[Message]:
         messages = [

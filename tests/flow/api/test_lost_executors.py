@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+import aiohttp
 import pytest
 from aiohttp import web
 
 from runtime.api import execution, executor_client
+from tests.support.api_bench import event as recorded
 from tests.support.faulty_documents import Fault
 from tests.support.scripted_executor import Script, ScriptedExecutor, event, hang_up, problem, stream
 from tests.support.served_pair import WaitedApi
@@ -137,8 +139,23 @@ async def test_an_end_that_the_record_does_not_know_is_recorded_before_it_is_tol
         assert (await api.record())["result"] == {"n": 1}
 
 
-async def test_an_end_that_the_record_knows_otherwise_is_told_as_the_record_knows_it() -> None:
-    """The executor reported and its stream broke; or somebody else was first."""
+async def _ends(api: WaitedApi, job: dict[str, Any]) -> None:
+    await _say(api, job, "progress", status="completed", result=7)
+
+
+async def _tells_more(api: WaitedApi, job: dict[str, Any]) -> None:
+    await _say(api, job, "events", events=[recorded("r1", 1, 0), recorded("r1", 1, 1)])
+
+
+@pytest.mark.parametrize(
+    ("report", "types", "state"),
+    [(_ends, [], "succeeded"), (_tells_more, ["progress", "progress"], "failed")],
+    ids=["the run has ended otherwise", "the record has more events"],
+)
+async def test_a_stream_that_broke_has_no_end_where_an_event_may_be_missing(
+    report: Callable[[WaitedApi, dict[str, Any]], Awaitable[None]], types: list[str], state: str
+) -> None:
+    """BR-67. The record has them all: the same request gives them."""
     told = asyncio.Event()
 
     async def late(request: web.Request) -> web.StreamResponse:
@@ -151,12 +168,17 @@ async def test_an_end_that_the_record_knows_otherwise_is_told_as_the_record_know
         return response
 
     async with api_of(late) as (api, executor):
-        caller = asyncio.create_task(api.stream())
-        await _report(api, (await executor.called())[0])
-        told.set()
-        *_, last = await caller
-        assert (last["payload"]["status"], last["payload"]["result"]) == ("completed", 7)
-        assert (await api.record())["state"] == "succeeded"
+        async with api.post(api.wanted(), NDJSON) as response:
+            await response.content.readuntil(b"started")
+            await report(api, (await executor.called())[0])
+            told.set()
+            with pytest.raises(aiohttp.ClientPayloadError):
+                await response.content.readuntil(b"completed")
+        assert api.count("streams_total", end="cut") == 1
+        again = await api.stream()
+        assert [item["event_type"] for item in again] == ["run_initiated", *types, "completed"]
+        assert again[-1]["payload"]["state"] == state == (await api.record())["state"]
+        assert len(executor.requests) == 1
 
 
 async def test_a_run_whose_executor_reported_and_never_answered_is_streamed_from_its_record() -> None:
@@ -169,19 +191,19 @@ async def test_a_run_whose_executor_reported_and_never_answered_is_streamed_from
 
     async with api_of(late) as (api, executor):
         caller = asyncio.create_task(api.stream())
-        await _report(api, (await executor.called())[0])
+        await _ends(api, (await executor.called())[0])
         told.set()
         found = await caller
         assert [item["event_type"] for item in found] == ["run_initiated", "completed"]
         assert (found[-1]["payload"]["status"], found[-1]["payload"]["result"]) == ("completed", 7)
 
 
-async def _report(api: WaitedApi, job: dict[str, Any]) -> None:
-    """What an executor says of a run that succeeded."""
-    report = {"job_id": job["job_id"], "lease_token": job["lease_token"], "status": "completed", "result": 7}
+async def _say(api: WaitedApi, job: dict[str, Any], what: str, **said: Any) -> None:
+    """A callback of an executor."""
+    report = {"job_id": job["job_id"], "lease_token": job["lease_token"], **said}
     headers = {"Authorization": f"Bearer {job['executor_jwt']}"}
-    async with api.session.post("/api/v1/execution/progress", json=report, headers=headers) as response:
-        assert (await response.json())["accepted"]
+    async with api.session.post(f"/api/v1/execution/{what}", json=report, headers=headers) as response:
+        assert response.status == 200, await response.text()
 
 
 @pytest.mark.parametrize("failing", ["port", "token"])

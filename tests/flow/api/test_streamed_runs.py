@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
-from runtime.api import executions, stream_answer
+from runtime.api import executions
 from runtime.contract.states import ProgressStatus
 from runtime.execution.answer import failed, timed_out
-from runtime.executor.channel import ChannelRules
 from runtime.ports.engine import RunContext, RunResult
 from tests.support.scripted_engine import until_cancelled
 from tests.support.served_executor import ServedExecutor
@@ -157,22 +155,6 @@ async def test_a_caller_that_leaves_mid_stream_leaves_its_run_going_on(both: Pai
     assert (record["state"], record["result"]) == ("succeeded", {"words": 2})
     await api.counted("streams_total", end="client_closed")
     await api.counted("executor_calls_total", result="completed")
-
-
-async def test_a_caller_that_takes_nothing_is_let_go_of_and_its_run_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """BR-72."""
-    monkeypatch.setattr(stream_answer, "STALL_SECONDS", 0.5)
-    async with served_pair(channel=ChannelRules()) as (api, _):
-        reader, writer = await asyncio.open_connection("127.0.0.1", api.port, limit=1024)
-        body = json.dumps(api.wanted(input={"ticks": 3000, "size": 10_000})).encode()
-        head = {**api.session.headers, "Host": "x", "Content-Length": str(len(body))}
-        lines = [f"{name}: {value}" for name, value in head.items()]
-        writer.write("\r\n".join(["POST /v1/runs HTTP/1.1", *lines, "", ""]).encode() + body)
-        record = await api.ended()
-        assert (record["state"], record["result"]) == ("succeeded", 3000)
-        assert api.count("streams_total", end="client_closed") == 1
-        assert b"completed" not in await reader.read(1024)
-        writer.close()
 
 
 @pytest.mark.parametrize("accept", [NDJSON, SSE])

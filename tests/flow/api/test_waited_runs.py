@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from runtime.api import executions
+from runtime.api import executions, sync_run
 from runtime.contract.states import ProgressStatus
 from runtime.execution.answer import timed_out
 from runtime.identity.job_token import JobClaims, JobVerifier
 from runtime.ports.engine import RunContext, RunResult
+from tests.support.faulty_documents import Fault
 from tests.support.job_keys import pair
 from tests.support.scripted_engine import until_cancelled
 from tests.support.served_executor import ServedExecutor
@@ -177,6 +178,44 @@ async def test_the_executor_gets_a_job_that_is_signed_whole_for_as_long_as_it_ma
     assert (job["execution_mode"], job["timeout_ms"], job["max_attempts"]) == ("sync", 100_000, 1)
     assert len(job["lease_token"]) == 32
     assert timedelta(seconds=100) < job["life"] < timedelta(seconds=1000)
+
+
+@pytest.mark.parametrize("calls", [1, 2, 5])
+async def test_a_store_that_does_not_answer_for_a_while_does_not_end_a_wait(
+    both: Pair, monkeypatch: pytest.MonkeyPatch, calls: int
+) -> None:
+    """The first call reads the record after the run's end, the next one its result."""
+    monkeypatch.setattr(sync_run, "POLL_SECONDS", 0.05)
+    api, _ = both
+    left = [Fault.DOWN, None, Fault.DOWN] if calls == 2 else [Fault.DOWN] * calls
+
+    def choose(_number: int, kind: str, _writes: object) -> Fault | None:
+        has_ended = kind == "get" and api.count("executor_calls_total", result="completed")
+        return left.pop() if has_ended and left else None
+
+    api.documents.choose = choose
+    status, answer = await api.run()
+    assert (status, answer["state"], answer["result"], left) == (200, "succeeded", 3, [])
+
+
+async def test_a_caller_that_gave_no_id_finds_its_run_when_the_store_is_away_to_the_end_of_its_wait(
+    both: Pair,
+) -> None:
+    api, _ = both
+
+    def choose(_number: int, kind: str, _writes: object) -> Fault | None:
+        return Fault.DOWN if kind == "get" and api.count("executor_calls_total", result="completed") else None
+
+    api.documents.choose = choose
+    async with api.post({"engine": "counts", "mode": "sync", "wait_seconds": 1}) as response:
+        problem = await response.json(content_type=None)
+        assert (response.status, problem["code"]) == (503, "store_unavailable")
+        assert (response.headers["Location"], "Retry-After" in response.headers) == (
+            f"/v1/runs/{problem['run_id']}",
+            True,
+        )
+    api.documents.choose = lambda _number, _kind, _writes: None
+    assert (await api.record(problem["run_id"]))["result"] == 3
 
 
 async def test_a_process_that_drains_sends_its_callers_to_another_one(monkeypatch: pytest.MonkeyPatch) -> None:
