@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
-from typing import Any
-
 import pytest
-from hypothesis import HealthCheck, given, settings
 
 from policies.verdict import judge
-from tests.deploy import test_rendered
 from tests.support.job_keys import pair
 from tests.support.policy_mutations import UNKNOWN
 from tests.support.policy_programs import (
@@ -20,10 +14,8 @@ from tests.support.policy_programs import (
     Program,
     address,
     extended,
-    of_registrations,
     rendered,
 )
-from tests.support.stacks import realised
 
 WORKER, API, EXECUTOR = "Service/execution-service", "Service/api-service", "Service/executor-service"
 PUSH, LETTERS = "Subscription/execution-push", "Subscription/execution-dead-letters"
@@ -136,12 +128,3 @@ def test_a_load_balancer_with_a_mask_breaks_no_rule_where_nothing_takes_work_fro
 def test_the_order_of_resources_does_not_matter() -> None:
     backwards = reversed(rendered().resources())
     assert judge(backwards) == []
-
-
-@settings(max_examples=8, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow], deadline=None)
-@given(test_rendered.workers)
-def test_whatever_a_stack_says_its_resources_break_no_rule(worker: dict[str, Any]) -> None:
-    """The contract's verdict on the same resources is proved beside it, in the tests of the deployment."""
-    with tempfile.TemporaryDirectory() as folder:
-        deployed = realised(Path(folder), worker=worker, api={"run_retention_seconds": 700_000})
-    assert [found.message for found in judge(of_registrations(deployed.registrations).resources())] == []
