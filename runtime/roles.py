@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, TypeAlias
 
 import aiohttp
 from msgspec import Struct
 
 from runtime.contract.errors import HoldfastError
-from runtime.contract.settings.api import ApiSettings
-from runtime.contract.settings.executor import ExecutorSettings
+from runtime.contract.forbidden import Role
 from runtime.contract.settings.words import ExecutionBackend, LogLevel, PushAuth, Workload
-from runtime.contract.settings.worker import WorkerSettings
+from runtime.contract.version import VERSION
 from runtime.observability.metrics import Metrics
 from runtime.ports.clock import Clock
 from runtime.ports.documents import Documents
 from runtime.ports.publisher import Publisher
 from runtime.ports.tokens import KeySource, Tokens
 from runtime.ports.tracing import PASSED_ON, Tracing
-from runtime.server import Lifecycle, Service, package_version
+from runtime.server import Lifecycle, Service
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # a role loads no other role's
+    from runtime.contract.settings.api import ApiSettings
+    from runtime.contract.settings.executor import ExecutorSettings
+    from runtime.contract.settings.worker import WorkerSettings
     from runtime.identity.key_cache import KeyCache
 
 
@@ -41,13 +43,7 @@ class RoleName(StrEnum):
     WORKER = "worker"
 
 
-Settings = ApiSettings | ExecutorSettings | WorkerSettings
-
-_SETTINGS: Final[Mapping[RoleName, Callable[[Mapping[str, str]], Settings]]] = {
-    RoleName.API: ApiSettings.from_env,
-    RoleName.EXECUTOR: ExecutorSettings.from_env,
-    RoleName.WORKER: WorkerSettings.from_env,
-}
+Settings: TypeAlias = "ApiSettings | ExecutorSettings | WorkerSettings"
 
 
 class KeysDiffer(HoldfastError):
@@ -91,14 +87,24 @@ def read_settings(role: RoleName, environ: Mapping[str, str]) -> Settings:
     Raises:
         SettingsError: with every fault.
     """
-    return _SETTINGS[role](environ)
+    match role:
+        case RoleName.API:
+            from runtime.contract.settings.api import ApiSettings
+
+            return ApiSettings.from_env(environ)
+        case RoleName.EXECUTOR:
+            from runtime.contract.settings.executor import ExecutorSettings
+
+            return ExecutorSettings.from_env(environ)
+        case RoleName.WORKER:
+            from runtime.contract.settings.worker import WorkerSettings
+
+            return WorkerSettings.from_env(environ)
 
 
 def service_name(settings: Settings) -> str:
     """What health routes and spans call the process."""
-    if isinstance(settings, WorkerSettings):
-        return f"{RoleName.WORKER}-{settings.workload}"
-    return RoleName.API if isinstance(settings, ApiSettings) else RoleName.EXECUTOR
+    return f"{settings.role}-{settings.workload}" if settings.role is Role.WORKER else settings.role
 
 
 def log_level(settings: Settings) -> LogLevel:
@@ -112,9 +118,9 @@ async def build(settings: Settings, outside: Outside, process: Process) -> Servi
     Raises:
         HoldfastError: a self check failed; the process must not serve.
     """
-    if isinstance(settings, ApiSettings):
+    if settings.role is Role.API:
         return _build_api(settings, outside, process)
-    if isinstance(settings, ExecutorSettings):
+    if settings.role is Role.EXECUTOR:
         return await _build_executor(settings, outside, process)
     return await _build_worker(settings, outside, process)
 
@@ -140,7 +146,7 @@ def _build_api(settings: ApiSettings, outside: Outside, process: Process) -> Ser
     executor = None
     if settings.execution_backend is ExecutionBackend.HTTP and settings.executor_url is not None:
         executor = ExecutorClient(
-            outside.session, settings.executor_url, outside.tokens, process.clock, version=package_version()
+            outside.session, settings.executor_url, outside.tokens, process.clock, version=VERSION
         )
     app = create_app(
         ApiDeps(

@@ -9,12 +9,12 @@ import signal
 import socket
 from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final, Protocol
 
 import structlog
 
 from runtime.contract.names import HEALTH_LIVE, HEALTH_READY, METRICS
+from runtime.contract.version import VERSION
 from runtime.execution.signal import Signal
 from runtime.observability.metrics import Metrics
 from runtime.ports.clock import Clock
@@ -28,22 +28,6 @@ LINGER_SECONDS: Final = 1.0
 answer where it can, and one that is gone or never stops holds nothing for longer."""
 
 log = structlog.get_logger()
-
-
-def _installed_version() -> str:
-    try:
-        return version("holdfast")
-    except PackageNotFoundError:
-        return "0"
-
-
-_VERSION: Final = _installed_version()
-"""Read at import: no file is read while a loop runs."""
-
-
-def package_version() -> str:
-    """The installed version, or `0` in an image that carries the sources alone."""
-    return _VERSION
 
 
 class Phase(StrEnum):
@@ -108,7 +92,7 @@ Page = Callable[[], tuple[int, str, bytes]]
 
 def health_pages(lifecycle: Lifecycle, metrics: Metrics, service: str) -> Mapping[str, Page]:
     """By path: liveness (200 for life), readiness (503 while starting or draining) and metrics."""
-    about = {"service": service, "version": package_version()}
+    about = {"service": service, "version": VERSION}
 
     def page(status: int, word: str) -> tuple[int, str, bytes]:
         return status, "application/json; charset=utf-8", json.dumps({"status": word, **about}).encode()

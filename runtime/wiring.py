@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import aiohttp
 import structlog
 
 from runtime.adapters.google_keys import GoogleKeySource
 from runtime.adapters.metadata_server import MetadataTokens
-from runtime.contract.settings.api import ApiSettings
-from runtime.contract.settings.executor import ExecutorSettings
-from runtime.contract.settings.worker import WorkerSettings
+from runtime.contract.forbidden import Role
+from runtime.contract.version import VERSION
 from runtime.ports.clock import Clock
 from runtime.ports.documents import Documents
 from runtime.ports.publisher import Publisher
 from runtime.ports.tokens import Tokens
 from runtime.ports.tracing import PASSED_ON, Tracing
 from runtime.roles import Outside, Settings, service_name
-from runtime.server import package_version
+
+if TYPE_CHECKING:  # a role loads no other role's
+    from runtime.contract.settings.api import ApiSettings
+    from runtime.contract.settings.worker import WorkerSettings
 
 FIRESTORE_ENDPOINT: Final = "firestore.googleapis.com:443"
 PUBSUB_ENDPOINT: Final = "pubsub.googleapis.com:443"
@@ -41,8 +43,8 @@ async def google(settings: Settings, clock: Clock) -> AsyncIterator[Outside]:
         tokens = MetadataTokens(session, clock)
         async with _traces(settings, tokens, clock) as tracing:
             yield Outside(
-                documents=None if isinstance(settings, ExecutorSettings) else _firestore(settings, tokens, clock),
-                publisher=_pubsub(tokens, clock) if isinstance(settings, ApiSettings) else None,
+                documents=None if settings.role is Role.EXECUTOR else _firestore(settings, tokens, clock),
+                publisher=_pubsub(tokens, clock) if settings.role is Role.API else None,
                 tokens=tokens,
                 session=session,
                 key_source=GoogleKeySource(session),
@@ -60,7 +62,7 @@ async def _traces(settings: Settings, tokens: Tokens, clock: Clock) -> AsyncIter
         return
     from runtime.adapters.otlp import Origin, open_tracing
 
-    origin = Origin(service=service_name(settings), version=package_version(), project_id=project)
+    origin = Origin(service=service_name(settings), version=VERSION, project_id=project)
     async with open_tracing(settings.tracing, endpoint, origin, tokens, clock) as tracing:
         yield tracing
 

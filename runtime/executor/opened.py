@@ -5,6 +5,7 @@ from __future__ import annotations
 import aiohttp
 
 from runtime.contract.settings.executor import ExecutorSettings
+from runtime.contract.version import VERSION
 from runtime.execution.callbacks import CallbackRules, ExecutionCallbacks
 from runtime.execution.opened_engines import open_engines
 from runtime.executor.deps import ExecutorDeps
@@ -13,7 +14,7 @@ from runtime.identity.keys import pem_of_environment
 from runtime.observability.metrics import Metrics
 from runtime.ports.clock import Clock
 from runtime.ports.tracing import PASSED_ON, Tracing
-from runtime.server import Lifecycle, package_version
+from runtime.server import Lifecycle
 
 
 async def open_executor(
@@ -34,9 +35,7 @@ async def open_executor(
     """
     verifier = JobVerifier(pem_of_environment(settings.backend_pub), settings.backend_kid, settings.previous_key)
     opened = await open_engines(settings.engines, clock, metrics.isolated_processes)
-    rules = CallbackRules(
-        version=package_version(), timeout=settings.callback_timeout, retries=settings.callback_retries
-    )
+    rules = CallbackRules(version=VERSION, timeout=settings.callback_timeout, retries=settings.callback_retries)
     return ExecutorDeps(
         settings=settings,
         verifier=verifier,

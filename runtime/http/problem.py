@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
 
 from aiohttp import web
+from msgspec import Struct
 
 from runtime.contract.errors import Decision, HoldfastError
 
@@ -21,8 +21,7 @@ RETRY_SECONDS: Final = 5
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-@dataclass(frozen=True, slots=True)
-class FieldFault:
+class FieldFault(Struct, frozen=True):
     """One thing wrong with a body.
 
     Attributes:

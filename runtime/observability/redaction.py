@@ -15,7 +15,7 @@ _SECRET_NAME: Final = re.compile(
     re.IGNORECASE,
 )
 
-_SECRET_TEXT: Final = re.compile(
+_SECRET_TEXT: Final = (
     r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]*"  # a JWT, its signature present or not
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(-----END [A-Z ]*PRIVATE KEY-----|$)"
     r"|\bhf_[A-Za-z0-9-]+_[A-Za-z0-9_-]{16,}"  # an API key
@@ -26,8 +26,7 @@ _SECRET_TEXT: Final = re.compile(
     # The value after a secret's name, as in a setting, a header, or the text of a dictionary.
     r"|(?:authorization|cookie|password|passphrase|secret|credential|jwt|api_key|private_key|backend_key)"
     r"[\"']?\s*[=:]\s*[\"']?(?:(?:Bearer|Basic)\s+)?[^\s\"',;)}\]]+"
-    r"|(?<![A-Za-z0-9])tokens?(?:=|[\"']\s*:\s*)[\"']?[^\s\"',;)}\]]+",
-    re.IGNORECASE | re.DOTALL,
+    r"|(?<![A-Za-z0-9])tokens?(?:=|[\"']\s*:\s*)[\"']?[^\s\"',;)}\]]+"
 )
 
 _HINTS: Final = (
@@ -49,7 +48,7 @@ def redact_text(text: str) -> str:
     if text in _CLEAN or text.isdecimal():
         return text
     if _may_hold_a_secret(text):
-        return _SECRET_TEXT.sub(MASK, text)
+        return _secret_text().sub(MASK, text)
     if len(text) <= _CLEAN_CHARACTERS:
         if len(_CLEAN) >= _CLEAN_TEXTS:
             _CLEAN.clear()
@@ -57,9 +56,15 @@ def redact_text(text: str) -> str:
     return text
 
 
+@functools.cache
+def _secret_text() -> re.Pattern[str]:
+    """Made for the first text that needs it: most starts have none."""
+    return re.compile(_SECRET_TEXT, re.IGNORECASE | re.DOTALL)
+
+
 def _may_hold_a_secret(text: str) -> bool:
     """False where no alternative of the pattern can match: each needs one of these, and most texts have none."""
-    if "=" in text or "@" in text or "-----" in text:
+    if "=" in text or "-----" in text or ("@" in text and "://" in text):
         return True
     lower = text.lower()
     for hint in _HINTS:  # noqa: SIM110 - half the time of any() with a generator, for every text of every line
@@ -103,7 +108,8 @@ def filter_event(_logger: object, _method: str, event: MutableMapping[str, Any])
         if is_secret_name(name):
             event[name] = MASK
         elif type(value) is str:
-            event[name] = redact_text(value)
+            if value not in _CLEAN:
+                event[name] = redact_text(value)
         elif type(value) is not int:
             event[name] = redact(value)
     return event

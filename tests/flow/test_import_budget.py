@@ -22,6 +22,7 @@ GOOGLE_LIBRARIES = ("google.api", "google.api_core", "google.auth", "google.clou
 NEVER = (
     *GOOGLE_LIBRARIES,
     "google.rpc",
+    "importlib.metadata",  # reads the files of every package that is installed
     "requests",
     "urllib3",
     "proto",
@@ -38,6 +39,9 @@ NEVER = (
     "cli",
 )
 
+ENGINE_PROCESSES = ("ctypes", "runtime.execution.process.child", "runtime.execution.process.guard")
+"""The fork server's side, which is a process of its own."""
+SETTINGS = {role: f"runtime.contract.settings.{role}" for role in ("api", "executor", "worker")}
 AIOHTTP_SERVER = ("aiohttp.web", "runtime.runner", "runtime.http.body", "runtime.http.problem")
 OTHER_STORES = ("runtime.adapters.memory", "runtime.adapters.postgres")
 TRACING = ("opentelemetry", "runtime.adapters.otlp")
@@ -94,7 +98,8 @@ def test_a_role_is_ready_without_what_it_does_not_use(
 ) -> None:
     modules = loaded(f"print_role({role!r})", environ)
     assert "runtime.adapters.firestore_grpc" in modules, "the role was not wired, so this test sees nothing"
-    assert of(modules, (*NEVER, *others)) == set()
+    assert of(modules, (*NEVER, *ENGINE_PROCESSES, *others)) == set()
+    assert modules & {*SETTINGS.values()} == {SETTINGS[role]}
 
 
 def test_an_executor_is_ready_without_anything_of_google() -> None:
@@ -102,7 +107,18 @@ def test_an_executor_is_ready_without_anything_of_google() -> None:
     assert "runtime.executor.app" in modules, "the role was not built, so this test sees nothing"
     adapters = {name for name in modules if name.startswith("runtime.adapters.firestore")}
     others = ("google", "grpc", "runtime.api", "runtime.worker", *PUSH_IDENTITY, *OTHER_STORES, *TRACING)
-    assert of(modules, (*NEVER, *others)) | adapters == set()
+    assert of(modules, (*NEVER, *ENGINE_PROCESSES, *others)) | adapters == set()
+    assert modules & {*SETTINGS.values()} == {SETTINGS["executor"]}
+
+
+@pytest.mark.parametrize(("role", "environ"), [("worker", worker_env()), ("executor", executor_env())])
+def test_a_start_makes_no_dataclass_beside_its_settings(role: str, environ: Mapping[str, str]) -> None:
+    """Python writes and compiles the methods of each when its module is loaded; a struct's or a tuple's are there."""
+    modules = loaded(f"print_role({role!r})", environ)
+    files = {name: ROOT / f"{name.replace('.', '/')}.py" for name in of(modules, ("runtime",))}
+    made = {name for name, file in files.items() if file.exists() and "@dataclass" in file.read_text()}
+    # A letter is read back by its members' names, which of the contract's words a dataclass alone allows.
+    assert made - {"runtime.contract.dead_letter"} == {SETTINGS[role]}
 
 
 def test_execution_and_identity_load_nothing_of_google() -> None:

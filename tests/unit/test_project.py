@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 import tomllib
 from pathlib import Path
+from typing import Any
+
+from runtime.contract.version import VERSION
 
 ROOT = Path(__file__).parents[2]
 
@@ -13,7 +16,7 @@ def _name(requirement: str) -> str:
     return re.split(r"[\[<>=!~; ]", requirement, maxsplit=1)[0].lower()
 
 
-def _pyproject() -> dict[str, dict[str, list[str]]]:
+def _pyproject() -> dict[str, dict[str, Any]]:
     with (ROOT / "pyproject.toml").open("rb") as stream:
         return tomllib.load(stream)
 
@@ -41,8 +44,12 @@ def test_an_image_installs_nothing_of_pulumi_the_sandbox_or_the_tests() -> None:
     assert installed & unwanted == set(), "the runtime's dependencies pull in what only planning or testing needs"
 
 
+def test_what_runs_says_the_version_of_the_project() -> None:
+    assert _pyproject()["project"]["version"] == VERSION
+
+
 def test_the_wheel_has_every_package_that_its_command_loads() -> None:
-    build = _pyproject()["tool"]["hatch"]["build"]  # type: ignore[call-overload]  # deeper than the rest
+    build = _pyproject()["tool"]["hatch"]["build"]
     packages = {path.parent.name for path in ROOT.glob("*/__init__.py")}
     assert set(build["targets"]["wheel"]["packages"]) == packages - {"jobs"}, "jobs are samples"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Final, Self
+from typing import ClassVar, Final, Literal, Self
 
 from runtime.contract import limits
 from runtime.contract.forbidden import Role, scan
@@ -68,6 +68,8 @@ class ApiSettings:
         tracing: where spans go.
         log_level: least severe line that is written.
     """
+
+    role: ClassVar[Literal[Role.API]] = Role.API
 
     project_id: str
     base_url: str

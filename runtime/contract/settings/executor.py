@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Final, Self
+from typing import ClassVar, Final, Literal, Self
 
 from runtime.contract.forbidden import Role, scan
 from runtime.contract.settings import rules, shared
@@ -46,6 +46,8 @@ class ExecutorSettings:
         tracing: where spans go.
         log_level: least severe line that is written.
     """
+
+    role: ClassVar[Literal[Role.EXECUTOR]] = Role.EXECUTOR
 
     backend_pub: str
     backend_kid: str = DEFAULT_KEY_ID

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Self
+from typing import ClassVar, Literal, Self
 
 from runtime.contract import limits, names
 from runtime.contract.alignment import Alignment
@@ -70,6 +70,8 @@ class WorkerSettings:
         tracing: where spans go.
         log_level: least severe line that is written.
     """
+
+    role: ClassVar[Literal[Role.WORKER]] = Role.WORKER
 
     workload: Workload
     project_id: str

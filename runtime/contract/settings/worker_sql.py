@@ -5,8 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from runtime.contract.settings import rules
 from runtime.contract.settings.parse import EnvironmentReader
@@ -28,8 +27,7 @@ _USER: Final = re.compile(r"[a-z0-9-]+@([a-z0-9-]+)\.iam")
 _CA: Final = re.compile(r"(?:-----BEGIN CERTIFICATE-----\s[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----\s*)+", re.ASCII)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SqlSettings:
+class SqlSettings(NamedTuple):
     """How the database is reached; always port 5432, TLS with the host's name verified, and IAM authentication.
 
     Attributes:

@@ -14,6 +14,7 @@ from msgspec import Struct
 from runtime.contract.envelope import DispatchMessage, EnvelopeError, PushEnvelope, decode_data, parse_dispatch
 from runtime.contract.settings.worker import WorkerSettings
 from runtime.contract.states import FailureClass
+from runtime.contract.version import VERSION
 from runtime.execution.attempt import AttemptTools, run_attempt
 from runtime.execution.batcher import BatchRules
 from runtime.execution.callbacks import CallbackRules, ExecutionCallbacks
@@ -25,7 +26,6 @@ from runtime.identity.job_token import JobClaims, JobRefused, JobVerifier
 from runtime.identity.keys import pem_of_environment
 from runtime.observability.metrics import Metrics
 from runtime.ports.clock import Clock
-from runtime.server import package_version
 from runtime.worker.workload import Ended, JobFacts, UnusableMessage
 
 LOOP_CHARACTERS: Final = 256 * 1024
@@ -164,9 +164,7 @@ async def open_execution(
         ProcessUnavailable: no process can be started to look.
     """
     opened = await open_engines(settings.engines, clock, metrics.isolated_processes)
-    rules = CallbackRules(
-        version=package_version(), timeout=settings.callback_timeout, retries=settings.callback_retries
-    )
+    rules = CallbackRules(version=VERSION, timeout=settings.callback_timeout, retries=settings.callback_retries)
     tools = AttemptTools(
         clock=clock,
         connect=lambda job: ExecutionCallbacks(
