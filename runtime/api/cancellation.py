@@ -16,7 +16,7 @@ LOOK_SECONDS: Final = 0.75
 back a worker hears of a cancellation within a second."""
 HELD: Final = 40
 """Most questions that one process holds, half of what an instance serves at a time by default; further ones are
-answered at once, and asked again later, so that reports and callers find room."""
+answered at once, and asked again in less than a second, so that reports and callers find room."""
 
 
 class Cancellations:

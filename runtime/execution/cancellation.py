@@ -9,11 +9,11 @@ from runtime.ports.clock import Clock
 
 WAIT_SECONDS: Final = 20
 """How long the API holds one question; then it is asked again."""
-HELD_SECONDS: Final = 1.0
-"""An answer that comes sooner was not held: the API is busy, or goes away."""
+ASK_SECONDS: Final = 0.75
+"""From a question that was answered to the next one, at least: an API that holds enough questions, or goes away,
+answers at once, and a cancellation is to be heard within a second all the same."""
 RETRY_SECONDS: Final = 5.0
-"""From such an answer's question to the next one, or from one that was not answered. The lease's own answers say it
-as well."""
+"""From a question that was not answered to the next one. The lease's own answers say it as well."""
 
 
 async def until_stopped(callbacks: Callbacks, clock: Clock) -> Cancellation | None:
@@ -25,10 +25,9 @@ async def until_stopped(callbacks: Callbacks, clock: Clock) -> Cancellation | No
         except CallbackRefused:
             return None
         except CallbackError:
-            held = False
+            pause = RETRY_SECONDS
         else:
             if answer.cancel_requested or answer.ended:
                 return answer
-            held = clock.monotonic() - asked_at >= HELD_SECONDS
-        if not held:
-            await clock.sleep(asked_at + RETRY_SECONDS - clock.monotonic())
+            pause = ASK_SECONDS
+        await clock.sleep(asked_at + pause - clock.monotonic())

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
+from runtime.adapters.clock import ManualClock
 from runtime.api import executions, sync_run
+from runtime.api.app import WATCH
+from runtime.api.cancellation import HELD
 from runtime.contract.states import ProgressStatus
 from runtime.execution.answer import timed_out
 from runtime.identity.job_token import JobClaims, JobVerifier
@@ -161,6 +164,23 @@ async def test_a_cancellation_reaches_a_run_that_somebody_waits_for(both: Pair) 
     status, answer = await caller
     assert (status, answer["state"], answer["status_code"]) == (200, "cancelled", 499)
     assert await api.cancel() == 409
+
+
+async def test_every_run_hears_of_its_cancellation_within_a_second_also_where_the_api_holds_no_more_questions() -> None:
+    """The executor's clock stands still but for that second; the API holds two thirds of the questions."""
+    clock, runs = ManualClock(datetime.now(UTC)), HELD + HELD // 2
+    async with served_pair(clock=clock) as (api, executor):
+        executor.engine("stops", until_cancelled)
+        callers = [asyncio.create_task(api.run(f"r{number}", engine="stops")) for number in range(runs)]
+        await executor.begun("stops", runs)
+        await clock.advance(1)  # a run asks only once it is not a short one
+        async with asyncio.timeout(30):
+            while api.app[WATCH].waits < HELD:  # noqa: ASYNC110 - no event tells of it
+                await asyncio.sleep(0.005)
+        assert set(await asyncio.gather(*(api.cancel(f"r{number}") for number in range(runs)))) == {202}
+        await clock.advance(1)
+        answers = await asyncio.gather(*callers)
+        assert {answer["state"] for _, answer in answers} == {"cancelled"}
 
 
 async def test_the_executor_gets_a_job_that_is_signed_whole_for_as_long_as_it_may_take() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from runtime.adapters.clock import ManualClock
 from runtime.execution.callback_messages import CallbackRefused, CallbackUnavailable, Cancellation
-from runtime.execution.cancellation import HELD_SECONDS, RETRY_SECONDS, WAIT_SECONDS, until_stopped
+from runtime.execution.cancellation import ASK_SECONDS, WAIT_SECONDS, until_stopped
 from runtime.execution.lease import RunLease
 from tests.support.executor_bench import RecordedApi
 
@@ -39,10 +39,10 @@ class Held(RecordedApi):
 
 def gap(hold: float) -> float:
     """From one question to the next, by how long the first was held."""
-    return hold if hold >= HELD_SECONDS else RETRY_SECONDS
+    return max(hold, ASK_SECONDS)
 
 
-@given(st.lists(st.integers(0, 4 * WAIT_SECONDS).map(lambda quarters: quarters / 4), min_size=1, max_size=20))
+@given(st.lists(st.integers(0, 8 * WAIT_SECONDS).map(lambda eighths: eighths / 8), min_size=1, max_size=20))
 def test_the_next_question_follows_at_once_where_the_last_one_was_held_and_later_where_it_was_not(
     held: list[float],
 ) -> None:
