@@ -37,8 +37,8 @@ needs it. Nothing that it says repeats a value that could be a secret.
     pulumi preview --policy-pack "$PWD/policies/run"
 
 The path is a whole one, because the engine starts the pack in the folder of the program, which may be another one.
-`policies/run` starts the pack with `$PYTHON`, or else with the environment `.venv` beside it or beside the pack, or else
-with `python3` from the path. The folder can be used by itself: what it needs is in `requirements.txt`, and
+`policies/run` starts the pack with `$PYTHON`, or else with the environment `.venv` beside it or beside the pack, or
+else with `python3` from the path. The folder can be used by itself: what it needs is in `requirements.txt`, and
 `pulumi install` in the folder, or `python3 -m venv .venv && .venv/bin/pip install -r requirements.txt`, makes the
 environment that `PulumiPolicy.yaml` names.
 
