@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -25,11 +26,24 @@ def message_key(subscription: str, message_id: str) -> str:
     Both parts are length-prefixed, so that no two pairs share an id; the subscription is in it because one published
     message has the same id on every subscription.
     """
-    digest = hashlib.sha256()
-    for part in (subscription, message_id):
-        raw = part.encode("utf-8", "surrogatepass")
-        digest.update(len(raw).to_bytes(8, "big") + raw)
-    return digest.hexdigest()
+    return message_keys(subscription)(message_id)
+
+
+def message_keys(subscription: str) -> Callable[[str], str]:
+    """`message_key` for the messages of one subscription."""
+    of_subscription = hashlib.sha256(_prefixed(subscription))
+
+    def key(message_id: str) -> str:
+        digest = of_subscription.copy()
+        digest.update(_prefixed(message_id))
+        return digest.hexdigest()
+
+    return key
+
+
+def _prefixed(part: str) -> bytes:
+    raw = part.encode("utf-8", "surrogatepass")
+    return len(raw).to_bytes(8, "big") + raw
 
 
 def read_time(text: str | None) -> datetime | None:

@@ -107,7 +107,10 @@ class KeyCache:
 
     def known(self, kid: str) -> Key | None:
         """The key of an id as far as it is known and fresh; nothing is fetched for it."""
-        return self._keys.get(kid) if self._usable else None
+        fetched_at = self._fetched_at
+        if fetched_at is None or self._clock.monotonic() - fetched_at > self._limit:
+            return None
+        return self._keys.get(kid)
 
     @property
     def _usable(self) -> bool:

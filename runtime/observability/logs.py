@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import json
 import logging
 import sys
@@ -15,15 +16,62 @@ import structlog.tracebacks
 from structlog.typing import Processor
 
 from runtime.observability.redaction import filter_event
+from runtime.observability.turn_writer import TurnWriter
 from runtime.ports.tracing import current
 
 LEVELS: Final = {"debug": 10, "info": 20, "warn": 30, "warning": 30, "error": 40}
 """Accepted values of LOG_LEVEL."""
 
+_BOUND: Final = structlog.contextvars.STRUCTLOG_KEY_PREFIX
 _SEVERITY: Final = {
     "debug": "DEBUG", "info": "INFO", "warning": "WARNING", "warn": "WARNING", "error": "ERROR",
     "exception": "ERROR", "critical": "CRITICAL",
 }  # fmt: skip
+
+
+class Lines(structlog.BoundLoggerBase):
+    """What a module's `log` is: the levels that are used here, and no more of a call's time than it takes."""
+
+    def debug(self, event: object, **fields: object) -> None:
+        """The process may say more of itself than anybody asks for."""
+        self._say("debug", event, fields)
+
+    def info(self, event: object, **fields: object) -> None:
+        """All is well."""
+        self._say("info", event, fields)
+
+    def warning(self, event: object, **fields: object) -> None:
+        """Something failed, and is made good."""
+        self._say("warning", event, fields)
+
+    def error(self, event: object, **fields: object) -> None:
+        """Somebody has to look."""
+        self._say("error", event, fields)
+
+    def exception(self, event: object, **fields: object) -> None:
+        """An error, with the exception that is being handled."""
+        fields.setdefault("exc_info", True)
+        self._say("error", event, fields)
+
+    def _say(self, method: str, event: object, fields: dict[str, Any]) -> None:
+        line: Any = {**self._context, **fields} if self._context else fields
+        line["event"] = event
+        try:
+            for processor in self._processors:
+                line = processor(self._logger, method, line)
+        except structlog.DropEvent:
+            return
+        self._logger.msg(line)
+
+
+def _nothing(_lines: Lines, _event: object, **_fields: object) -> None:
+    """Below the level that is written."""
+
+
+def _lines_from(threshold: int) -> type[Lines]:
+    """Lines of a level and of all above it."""
+    quiet = [name for name in ("debug", "info", "warning", "error") if LEVELS[name] < threshold]
+    return type("Lines", (Lines,), dict.fromkeys(quiet, _nothing))
 
 
 Tap = Callable[[MutableMapping[str, Any]], None]
@@ -49,13 +97,13 @@ def configure(
         project_id: for the links to traces; None leaves them out.
         for_good: nothing configures the process's logs again; its loggers are then made once, not for every line.
     """
-    out = stream or sys.stdout
+    out = stream or (TurnWriter(sys.stdout) if for_good else sys.stdout)
     threshold = LEVELS.get(level.lower(), logging.INFO)
     chain: list[Processor] = [_complete(project_id), *([_tapped(tap)] if tap is not None else []), _line]
     structlog.configure(
         processors=chain,
-        wrapper_class=structlog.make_filtering_bound_logger(threshold),
-        logger_factory=structlog.WriteLoggerFactory(file=out),
+        wrapper_class=_lines_from(threshold),
+        logger_factory=(lambda *_: out) if isinstance(out, TurnWriter) else structlog.WriteLoggerFactory(file=out),
         cache_logger_on_first_use=for_good,
     )
     structlog.contextvars.bind_contextvars(role=role)
@@ -81,10 +129,11 @@ def _complete(project_id: str | None) -> Processor:
     """
 
     def complete(_logger: object, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-        event = structlog.contextvars.merge_contextvars(_logger, method, event)
-        if event.get("exc_info"):
+        for variable, value in contextvars.copy_context().items():
+            if variable.name.startswith(_BOUND) and value is not ...:
+                event.setdefault(variable.name[len(_BOUND) :], value)
+        if "exc_info" in event:
             event = _tracebacks(_logger, method, event)
-        event.pop("exc_info", None)
         filter_event(_logger, method, event)
         # Ours, so that none of it has to pass the filter.
         event["time"] = _now()

@@ -33,6 +33,8 @@ MALFORMED: Final = "malformed_request"
 """Answer to bytes that are no HTTP, or too many of them."""
 
 _SPAN: Final[Attributes] = {"http.request.method": "POST", "http.route": ROUTE}
+_TRACEPARENT: Final = TRACEPARENT.encode()
+_TRACESTATE: Final = TRACESTATE.encode()
 _READ: Final = frozenset({"GET", "HEAD"})
 
 log = structlog.get_logger()
@@ -107,7 +109,7 @@ class WorkerApp:
         deps = self._deps
         self._in_flight += 1
         try:
-            parent = TraceContext.read(request.text(TRACEPARENT.encode()), request.text(TRACESTATE.encode()))
+            parent = _trace_of(request)
             with deps.tracing.span(ROUTE, SpanKind.SERVER, parent=parent, attributes=_SPAN) as span:
                 answer = respond(await deliver(deps, self._claims, _push_request(request)))
                 span.set("http.response.status_code", answer.status)
@@ -161,8 +163,13 @@ def server_of(app: Application, deps: WorkerDeps, limits: Limits | None = None) 
         limits=limits or Limits(linger=LINGER_SECONDS),
         stop_within=DRAIN_CONNECTIONS_SECONDS,
         track=deps.lifecycle.track,
-        draining=lambda: not deps.lifecycle.accepting,
+        draining=deps.lifecycle.draining,
     )
+
+
+def _trace_of(request: Request) -> TraceContext | None:
+    parent = request.text(_TRACEPARENT)
+    return TraceContext.read(parent, request.text(_TRACESTATE)) if parent else None
 
 
 def _push_request(request: Request) -> PushRequest:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import random
 import secrets
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 import structlog
 from msgspec import Struct
 from msgspec.structs import replace
 
-from runtime.contract.dead_letter import message_key
+from runtime.contract.dead_letter import message_keys
 from runtime.contract.limits import SETTLE_BUDGET
 from runtime.contract.outcomes import Outcome, outcome
 from runtime.contract.states import FailureClass
@@ -81,6 +82,9 @@ class Claims:
         self.owner = owner
         self._draining = draining
         self._parked: dict[Key, set[Signal]] = {}
+        self._key = message_keys(tools.settings.subscription)
+        self._workload = str(tools.settings.workload)
+        self._tokens = map(f"{secrets.token_hex(12)}-{{:x}}".format, itertools.count())
         self._random = random.Random()  # noqa: S311 - spreads polls, guards nothing
 
     async def acquire(self, message_id: str, delivery_attempt: int | None, *, deadline: float) -> Guard | Outcome:
@@ -94,9 +98,8 @@ class Claims:
         Returns:
             A Guard to be entered at once, or the answer where there is nothing to own.
         """
-        settings = self._tools.settings
-        key = Key(settings.claims_collection, message_key(settings.subscription, message_id))
-        bid = _Bid(message_id, delivery_attempt, deadline, key, secrets.token_hex(16))
+        key = Key(self._tools.settings.claims_collection, self._key(message_id))
+        bid = _Bid(message_id, delivery_attempt, deadline, key, next(self._tokens))
         if self._draining.is_set():
             return outcome("worker_shutdown")
         seen = await self._sight(bid)
@@ -142,24 +145,25 @@ class Claims:
         return await self._take_over(bid, document, record)
 
     async def _create(self, bid: _Bid) -> Guard | Outcome:
-        settings = self._tools.settings
-        now = self._now_ms()
+        now = self._tools.clock.now()
+        now_ms = _milliseconds(now)
         record = ClaimRecord(
             message_id=bid.message_id,
-            subscription=settings.subscription,
-            workload=str(settings.workload),
+            subscription=self._tools.settings.subscription,
+            workload=self._workload,
             state=ClaimState.IN_PROGRESS,
             owner=self.owner,
             token=bid.token,
             attempts=1,
-            claimed_at_ms=now,
-            heartbeat_at_ms=now,
+            claimed_at_ms=now_ms,
+            heartbeat_at_ms=now_ms,
         )
-        return await self._own(bid, record, None)
+        return await self._own(bid, record, None, now)
 
     async def _take_over(self, bid: _Bid, document: Document, before: ClaimRecord) -> Guard | Outcome:
         stale = before.state is ClaimState.IN_PROGRESS
-        now = self._now_ms()
+        now = self._tools.clock.now()
+        now_ms = _milliseconds(now)
         record = replace(
             before,
             state=ClaimState.IN_PROGRESS,
@@ -168,22 +172,21 @@ class Claims:
             attempts=before.attempts + 1,
             outcome_code="",
             failure_class=str(FailureClass.DISPATCH_ERROR) if stale else before.failure_class,
-            claimed_at_ms=now,
-            heartbeat_at_ms=now,
+            claimed_at_ms=now_ms,
+            heartbeat_at_ms=now_ms,
         )
-        taken = await self._own(bid, record, document)
+        taken = await self._own(bid, record, document, now)
         if stale and isinstance(taken, Guard):
             self._tools.metrics.claim_takeovers.inc()
             age = int(document.age.total_seconds())
             log.warning("claim_taken_over", owner=before.owner, attempts=record.attempts, age_seconds=age)
         return taken
 
-    async def _own(self, bid: _Bid, record: ClaimRecord, document: Document | None) -> Guard | Outcome:
+    async def _own(self, bid: _Bid, record: ClaimRecord, document: Document | None, now: datetime) -> Guard | Outcome:
         clock, settings = self._tools.clock, self._tools.settings
-        needed = settings.run_timeout.total_seconds() + SETTLE_BUDGET
-        if bid.parked and bid.deadline - clock.monotonic() < needed:
+        if bid.parked and bid.deadline - clock.monotonic() < settings.run_timeout.total_seconds() + SETTLE_BUDGET:
             return outcome("not_enough_time")
-        data = record.data(clock.now() + settings.claim_retention)
+        data = record.data(now + settings.claim_retention)
         write: Write = Create(bid.key, data) if document is None else Replace(bid.key, data, document.version)
         bid.sent_at = clock.monotonic()
         try:
@@ -252,5 +255,6 @@ class Claims:
         for woken in self._parked.get(key, ()):
             woken.set()
 
-    def _now_ms(self) -> int:
-        return int(self._tools.clock.now().timestamp() * 1000)
+
+def _milliseconds(moment: datetime) -> int:
+    return int(moment.timestamp() * 1000)

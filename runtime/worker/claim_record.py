@@ -41,7 +41,7 @@ class ClaimRecord(Struct, frozen=True, kw_only=True):
         workload: what the subscription's messages are.
         state: see ClaimState.
         owner: process that wrote it, for people; never compared.
-        token: random word of the delivery that owns it: how an owner knows its own writes again.
+        token: word of the delivery that owns it, and of no other anywhere: how an owner knows its own writes again.
         attempts: times that it was taken, plus the deliveries after it was dead-lettered.
         excused: of those, the ones that do not count against the ceiling.
         claimed_at_ms: owner's wall clock when it was taken; for people, never compared.

@@ -82,15 +82,15 @@ def _plain(body: bytes) -> PushEnvelope | None:
 
 def _texts(push: _Push, message: _Message) -> int:
     """How many names and values a body had of which this was read, if each was there once and none was null."""
-    count = 3  # `message`, `subscription` and its value
-    for number in (push.deliveryAttempt, push.delivery_attempt):
-        count += number is not None
-    for text in (
-        message.data, message.messageId, message.message_id, message.publishTime, message.publish_time,
-        message.orderingKey, message.ordering_key,
-    ):  # fmt: skip
-        if text is not None:
-            count += 2
-    if message.attributes is not None:
-        count += 1 + 2 * len(message.attributes)
-    return count
+    texts = (
+        (message.data is not None)
+        + (message.messageId is not None)
+        + (message.message_id is not None)
+        + (message.publishTime is not None)
+        + (message.publish_time is not None)
+        + (message.orderingKey is not None)
+        + (message.ordering_key is not None)
+    )
+    attributes = 0 if message.attributes is None else 1 + 2 * len(message.attributes)
+    attempts = (push.deliveryAttempt is not None) + (push.delivery_attempt is not None)
+    return 3 + attempts + attributes + 2 * texts  # `message`, `subscription` and its value

@@ -25,7 +25,9 @@ async def receive(request: PushRequest, settings: WorkerSettings, clock: Clock, 
     Raises:
         Refused
     """
-    body = await _read(request, clock, deadline)
+    body = _at_hand(request)
+    if body is None:
+        body = await _read(request, clock, deadline)
     try:
         message = read_push(body) if len(body) <= LOOP_BYTES else await asyncio.to_thread(read_push, body)
     except EnvelopeError as error:
@@ -37,17 +39,19 @@ async def receive(request: PushRequest, settings: WorkerSettings, clock: Clock, 
     return message
 
 
-async def _read(request: PushRequest, clock: Clock, deadline: float) -> bytes:
-    """The body, as sent: an encoding is refused, never undone, so that no small body can grow."""
+def _at_hand(request: PushRequest) -> bytes | None:
+    """The body, as sent, where it has come: an encoding is refused, never undone, so that no small body can grow."""
     if request.content_encoding and request.content_encoding.strip().lower() not in {"", "identity"}:
         raise Refused("the body has a Content-Encoding; send it plain", code="unsupported_content_encoding")
     if request.content_length is not None and request.content_length > limits.PUSH_ENVELOPE_BYTES:
         raise _too_large()
     whole = request.at_hand()
-    if whole is not None:
-        if len(whole) > limits.PUSH_ENVELOPE_BYTES:
-            raise _too_large()
-        return whole
+    if whole is not None and len(whole) > limits.PUSH_ENVELOPE_BYTES:
+        raise _too_large()
+    return whole
+
+
+async def _read(request: PushRequest, clock: Clock, deadline: float) -> bytes:
     body = bytearray()
     try:
         async with clock.timeout(min(BODY_SECONDS, deadline - clock.monotonic())):

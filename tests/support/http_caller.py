@@ -56,7 +56,7 @@ class Ground:
     def __init__(self, **limits: float) -> None:
         self.clock = ManualClock()
         self.application = ScriptedApplication()
-        self.draining = False
+        self.draining = asyncio.Event()
         self.tasks: set[asyncio.Task[Any]] = set()
         self.server = Server(
             self.application,
@@ -64,7 +64,7 @@ class Ground:
             limits=Limits(**limits),
             stop_within=1,
             track=self.tasks.add,
-            draining=lambda: self.draining,
+            draining=self.draining,
         )
         self.server.begin()
         self._callers: list[Caller] = []

@@ -26,11 +26,23 @@ class Body:
         chunks: the parser that has read the head, for a body in chunks: it calls `take` and `end`.
     """
 
-    __slots__ = ("_broken", "_chunks", "_framing", "_held", "_left", "_waiting", "held", "on_wanted", "whole")
+    __slots__ = (
+        "_broken",
+        "_chunked",
+        "_chunks",
+        "_framing",
+        "_held",
+        "_left",
+        "_waiting",
+        "held",
+        "on_wanted",
+        "whole",
+    )
 
     def __init__(self, length: int | None, chunks: httptools.HttpRequestParser | None = None) -> None:
         self._left = length or 0
         self._chunks = chunks
+        self._chunked = chunks is not None
         self._framing = 0
         self._held: list[bytes] = []
         self._waiting: asyncio.Future[None] | None = None
@@ -42,10 +54,21 @@ class Body:
         self.on_wanted: Callable[[], None] = _nobody
         """Called when the reader has nothing and would have more."""
 
+    def begin(self, received: bytes) -> bytes:
+        """`feed` for what came with the head: most bodies are whole with it."""
+        if self.whole or not received:
+            return received
+        if len(received) != self._left:
+            return self.feed(received)
+        self._held.append(received)
+        self.held = self._left
+        self.whole = True
+        return b""
+
     def feed(self, received: bytes) -> bytes:
         """Takes what is its own, and returns the rest."""
-        if self._chunks is not None:
-            self._parse(self._chunks, received)
+        if self._chunked:
+            self._parse(received)
             return b""
         part, rest = received[: self._left], received[self._left :]
         self._left -= len(part)
@@ -65,6 +88,7 @@ class Body:
     def end(self) -> None:
         """All of it has arrived."""
         self.whole = True
+        self._chunks = None
         self._wake()
 
     def drop(self) -> None:
@@ -76,6 +100,7 @@ class Body:
         """Nothing more will arrive. Changes nothing where all of it has."""
         if not self.whole and self._broken is None:
             self._broken = BodyBroken(reason)
+            self._chunks = None
             self._wake()
 
     @property
@@ -110,8 +135,9 @@ class Body:
         self.drop()
         return taken
 
-    def _parse(self, chunks: httptools.HttpRequestParser, received: bytes) -> None:
-        if self.whole or self._broken is not None:
+    def _parse(self, received: bytes) -> None:
+        chunks = self._chunks
+        if chunks is None:
             return
         self._framing += len(received)
         try:

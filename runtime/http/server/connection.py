@@ -45,7 +45,7 @@ class Connection(asyncio.Protocol):
         """See asyncio.Protocol."""
         self._transport = cast("asyncio.Transport", transport)
         self._server.opened(self)
-        self._due = self._server.turn_after(self._server.limits.idle)
+        self._due = self._server.idle_until
 
     def connection_lost(self, exc: Exception | None) -> None:
         """See asyncio.Protocol. Work on a request goes on; only a body that was not whole is over."""
@@ -71,7 +71,7 @@ class Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         """See asyncio.Protocol."""
         self._choked = False
-        self._due = 0 if self._request is not None else self._server.turn_after(self._server.limits.idle)
+        self._due = 0 if self._request is not None else self._server.idle_until
         self._advance()
 
     def data_received(self, data: bytes) -> None:
@@ -138,7 +138,7 @@ class Connection(asyncio.Protocol):
     def _begin(self, request: Request, rest: bytes) -> None:
         self._request, self._due = request, 0
         body = request.body
-        self._received = body.feed(rest) if rest and not body.whole else rest
+        self._received = rest
         if not body.whole:
             self._arriving = body
             body.on_wanted = self._wanted
@@ -161,7 +161,8 @@ class Connection(asyncio.Protocol):
         except Exception as error:  # noqa: BLE001 - the application says what a surprise is
             answer = self._server.application.surprised(error)
         self._answer(request, answer)
-        self._advance()
+        if self._received or self._paused or self._ended:
+            self._advance()
 
     def _answer(self, request: Request, answer: Answer) -> None:
         self._request = None
@@ -178,7 +179,7 @@ class Connection(asyncio.Protocol):
         if last:
             self._finish()
         elif not self._choked:
-            self._due = self._server.turn_after(self._server.limits.idle)
+            self._due = self._server.idle_until
 
     def _refuse(self, error: Malformed) -> None:
         if self._transport is not None:

@@ -49,7 +49,7 @@ class Request(Struct):
 
     def values(self, name: bytes) -> tuple[bytes, ...]:
         """Each value of a field, without the blanks around it."""
-        return tuple(value.strip(b" \t") for value in self.fields.get(name, ()))
+        return tuple([value.strip(b" \t") for value in self.fields.get(name, ())])
 
     def text(self, name: bytes) -> str:
         """The values of a field as one; "" where there is none."""
@@ -58,7 +58,7 @@ class Request(Struct):
 
 
 def read_request(received: bytes) -> tuple[Request, bytes] | None:
-    """A request and the bytes behind its head; None while the head is not complete.
+    """A request and the bytes behind it, or behind what has come of its body; None while the head is not complete.
 
     Raises:
         Malformed
@@ -71,44 +71,45 @@ def read_request(received: bytes) -> tuple[Request, bytes] | None:
         if len(received) >= HEAD_BYTES:
             raise Malformed(431, "head_too_long")
         return None
-    minor = _VERSIONS.get(received[line - 9 : line])
-    if minor is None:
+    http_1_1 = _VERSIONS.get(received[line - 9 : line])
+    if http_1_1 is None:
         raise Malformed(400, "not_http_1")
-    return _Head().read(received[: end + 4], http_1_1=minor), received[end + 4 :]
+    return _Head().read(received[: end + 4], received[end + 4 :], http_1_1=http_1_1)
 
 
 class _Head:
-    """What httptools calls while it reads a head."""
+    """What httptools calls while it reads a head, and a body in chunks."""
 
-    __slots__ = ("_complete", "_count", "_fields", "_parser", "_persistent", "_target", "body")
+    __slots__ = ("_body", "_count", "_fields", "_keep_alive", "_persistent", "_target")
 
     def __init__(self) -> None:
         self._target = b""
         self._fields: dict[bytes, list[bytes]] = {}
         self._count = 0
-        self._complete = self._persistent = False
-        self.body: Body | None = None
-        self._parser = httptools.HttpRequestParser(self)
+        self._persistent: bool | None = None
+        self._body: Body | None = None
 
-    def read(self, head: bytes, *, http_1_1: bool) -> Request:
+    def read(self, head: bytes, rest: bytes, *, http_1_1: bool) -> tuple[Request, bytes]:
+        parser = httptools.HttpRequestParser(self)
+        self._keep_alive = parser.should_keep_alive
         upgrade = False
         try:
-            self._parser.feed_data(head)
+            parser.feed_data(head)
         except httptools.HttpParserUpgrade:
             upgrade = True
         except httptools.HttpParserError as error:
             raise Malformed(400, _kind(error)) from None
+        finally:
+            del self._keep_alive  # a ring of parser and callbacks would wait for the collector, at each request
         if self._count > HEADERS:
             raise Malformed(431, "too_many_headers")
-        if not self._complete:
+        if self._persistent is None:
             raise Malformed(400, "not_http_1")
-        hosts = self._fields.get(b"host", ())
+        fields = self._fields
+        hosts = fields.get(b"host", ())
         if len(hosts) > 1 or (http_1_1 and not hosts):
             raise Malformed(400, "not_one_host")
-        return self._request(http_1_1=http_1_1, upgrade=upgrade)
-
-    def _request(self, *, http_1_1: bool, upgrade: bool) -> Request:
-        fields = self._fields
+        method, path = parser.get_method().decode("ascii"), _path(self._target)
         length: int | None = 0
         if b"transfer-encoding" in fields:
             # Two of them, another coding, or a change of protocol: readers differ in where such a body ends.
@@ -117,32 +118,32 @@ class _Head:
             length = None
         elif b"content-length" in fields:
             length = int(fields[b"content-length"][0])
-        self.body = body = Body(length, self._parser if length is None else None)
-        method = self._parser.get_method().decode("ascii")
-        # What follows a body in chunks cannot be told from it once the parser has it: such a connection ends.
-        persistent = self._persistent and http_1_1 and length is not None
-        return Request(method, _path(self._target), fields, persistent, body, length)
+        if length is None:
+            self._body = Body(None, parser)
+            # What follows a body in chunks cannot be told from it once the parser has it: such a connection ends.
+            return Request(method, path, fields, False, self._body, None), self._body.feed(rest) if rest else rest  # noqa: FBT003 - a Struct is made much faster by position
+        body = Body(length)
+        return Request(method, path, fields, self._persistent and http_1_1, body, length), body.begin(rest)
 
     def on_url(self, url: bytes) -> None:
         self._target += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self._complete:  # of a trailer: nobody here asked for one
+        if self._persistent is not None:  # of a trailer: nobody here asked for one
             return
         self._count += 1
         self._fields.setdefault(name.lower(), []).append(value)
 
     def on_headers_complete(self) -> None:
-        self._complete = True
-        self._persistent = self._parser.should_keep_alive()
+        self._persistent = self._keep_alive()
 
     def on_body(self, part: bytes) -> None:
-        if self.body is not None:
-            self.body.take(part)
+        if self._body is not None:
+            self._body.take(part)
 
     def on_message_complete(self) -> None:
-        if self.body is not None:
-            self.body.end()
+        if self._body is not None:
+            self._body.end()
 
 
 def _path(target: bytes) -> bytes:

@@ -29,7 +29,7 @@ class Server:
         limits: of each connection.
         stop_within: seconds from `stop` until connections that are still open are aborted.
         track: told of every task that answers a request: it outlives its connection.
-        draining: whether every answer is to be the last of its connection, so that callers turn to another instance.
+        draining: set when every answer is to be the last of its connection, so that callers turn to another instance.
     """
 
     def __init__(
@@ -40,11 +40,13 @@ class Server:
         limits: Limits,
         stop_within: float,
         track: Callable[[asyncio.Task[Any]], None],
-        draining: Callable[[], bool],
+        draining: asyncio.Event,
     ) -> None:
         self.application = application
         self.limits = limits
         self.date = b""
+        self.idle_until = 0
+        """Turn at which who is idle from now on has been so for too long."""
         self._clock = clock
         self._stop_within = stop_within
         self._track = track
@@ -113,7 +115,7 @@ class Server:
     @property
     def ending(self) -> bool:
         """Whether every answer is the last of its connection."""
-        return self._stopped or self._draining()
+        return self._stopped or self._draining.is_set()
 
     def opened(self, connection: Connection) -> None:
         """A connection is made."""
@@ -126,7 +128,7 @@ class Server:
 
     def work(self, answering: Coroutine[Any, Any, None]) -> None:
         """Answers a request in a task."""
-        self._track(asyncio.create_task(answering, name="request"))
+        self._track(asyncio.get_running_loop().create_task(answering, name="request"))
 
     def turn_after(self, seconds: float) -> int:
         """The turn at which so many seconds are over."""
@@ -143,6 +145,7 @@ class Server:
 
     def _take_turn(self) -> None:
         self._turn += 1
+        self.idle_until = self.turn_after(self.limits.idle)
         self.date = f"Date: {self._clock.now():%a, %d %b %Y %H:%M:%S} GMT\r\n".encode()
 
     async def _none_left(self) -> None:

@@ -341,7 +341,7 @@ async def test_without_patience_a_last_answer_closes_at_once() -> None:
 
 
 async def test_a_server_that_drains_answers_and_lets_go(ground: Ground) -> None:
-    ground.draining = True
+    ground.draining.set()
     caller = ground.call(GET)
     assert b"Connection: close\r\n" in caller.sent
     assert caller.closed
