@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Sequence
 from datetime import timedelta
+from operator import itemgetter
 from typing import Final
 
 import structlog
@@ -90,7 +90,7 @@ class EventBatcher:
         self._rules = rules or BatchRules()
         self._meters = meters
         self._sequence = source.next_sequence
-        self._waiting: deque[Emitted] = deque()
+        self._waiting: list[Emitted] = []
         self._bytes = 0
         self._stamps = Stamps(clock)
         self._closing = False
@@ -181,34 +181,23 @@ class EventBatcher:
         if self._is_ripe() or seconds <= 0:
             return
         self._ripe.clear()
+        timer = self._clock.call_later(seconds, self._ripe.set)
         try:
-            async with self._clock.timeout(seconds):
-                await self._ripe.wait()
-        except TimeoutError:
-            return
+            await self._ripe.wait()
+        finally:
+            timer.cancel()
 
     def _take(self) -> NumberedEvents:
-        if len(self._waiting) <= self._rules.size and self._bytes <= self._rules.byte_limit:
-            batch = list(self._waiting)
-            self._waiting.clear()
-            self._bytes = 0
-        else:
-            batch = self._part()
+        batch = self._waiting[: self._rules.size]
+        size = _size(batch) + len(batch) * ENVELOPE_BYTES
+        while len(batch) > 1 and size > self._rules.byte_limit:
+            size -= len(batch.pop()[2]) + ENVELOPE_BYTES
+        del self._waiting[: len(batch)]
+        self._bytes -= size
         if not self._waiting and not self._closing:
             self._some.clear()
         self._room.set()
         return NumberedEvents(self._source.run_id, self._source.attempt, self._sequence, batch)
-
-    def _part(self) -> list[Emitted]:
-        waiting = self._waiting
-        batch = [waiting.popleft() for _ in range(min(self._rules.size, len(waiting)))]
-        size = _size(batch) + len(batch) * ENVELOPE_BYTES
-        while len(batch) > 1 and size > self._rules.byte_limit:
-            event = batch.pop()
-            size -= len(event[2]) + ENVELOPE_BYTES
-            waiting.appendleft(event)
-        self._bytes -= size
-        return batch
 
     async def _deliver(self, batch: NumberedEvents) -> None:
         request = EventsRequest(job_id=self._source.job_id, lease_token=self._source.lease_token, events=batch)
@@ -258,4 +247,7 @@ class EventBatcher:
 
 
 def _size(events: Sequence[Emitted]) -> int:
-    return sum([len(payload) for _, _, payload, _ in events])
+    return sum(map(len, map(_payload, events)))
+
+
+_payload: Final = itemgetter(2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Final, NamedTuple
 
@@ -14,6 +14,7 @@ from msgspec import Struct
 from runtime.contract.errors import Decision, HoldfastError
 from runtime.contract.limits import MIB
 from runtime.execution.event import Emitted
+from runtime.executor.stream_event import ndjson, read_back
 from runtime.ports.clock import Clock
 
 COALESCED: Final = "progress"
@@ -56,12 +57,18 @@ class Direct(NamedTuple):
     """A reader that waits for the next event.
 
     Attributes:
-        write: hands events to it now; False: it cannot take them now, and nothing was done.
+        write: hands events to it now, and gives what was written; None: it cannot take them now, and nothing was done.
         overhead: bytes that a frame adds to a payload.
     """
 
-    write: Callable[[list[Emitted]], bool]
+    write: Callable[[list[Emitted]], bytes | None]
     overhead: int
+
+
+class _Kept(NamedTuple):
+    last: int
+    events: int
+    written: bytes
 
 
 class Channel:
@@ -89,7 +96,7 @@ class Channel:
         self._gone = 0
         self._waiting: deque[Emitted] = deque()
         self._waiting_bytes = 0
-        self._kept: deque[tuple[list[Emitted], int]] = deque()
+        self._kept: deque[_Kept] = deque()
         self._kept_events = 0
         self._kept_bytes = 0
         self._progress: Emitted | None = None
@@ -126,14 +133,17 @@ class Channel:
             return
         self._position = events[-1][0]
         if not self._attached:
-            self._keep(events, size)
-        elif self._direct is not None and not self._waiting and self._direct.write(events):
-            self.moved_at = self._clock.monotonic()
-            self._keep(events, size)
-        else:
-            self._waiting.extend(events)
-            self._waiting_bytes += size
-            self._some.set()
+            self._keep(events)
+            return
+        if self._direct is not None and not self._waiting:
+            written = self._direct.write(events)
+            if written is not None:
+                self.moved_at = self._clock.monotonic()
+                self._keep(events, written)
+                return
+        self._waiting.extend(events)
+        self._waiting_bytes += size
+        self._some.set()
 
     def hold(self, event: Emitted, *, at_once: bool) -> None:
         """Takes a `progress`, in the place of one that waits.
@@ -182,12 +192,12 @@ class Channel:
         position = 0 if after is None else self._position_of(after)
         if position < self._gone:
             raise PositionGone(f"events after {after or 'the first'} are no longer kept; ask for the run's record")
-        while self._kept and self._kept[-1][0][-1][0] > position:
+        while self._kept and self._kept[-1].last > position:
             self._bring_back(position)
         while self._waiting and self._waiting[0][0] <= position:
             event = self._waiting.popleft()
             self._waiting_bytes -= len(event[2])
-            self._keep([event], len(event[2]))
+            self._keep([event])
         self._progress = None
         self._reader += 1
         self._attached = True
@@ -203,7 +213,7 @@ class Channel:
             self._direct = None
             self._progress = None
             for event in self._waiting:
-                self._keep([event], len(event[2]))
+                self._keep([event])
             self._waiting.clear()
             self._waiting_bytes = 0
             self._room.set()
@@ -231,7 +241,7 @@ class Channel:
             batch.append(event)
         if batch:
             self._waiting_bytes -= taken
-            self._keep(batch, taken)
+            self._keep(batch)
             self.moved_at = self._clock.monotonic()
             self._room.set()
         return batch
@@ -280,33 +290,39 @@ class Channel:
         self._waiting_bytes += len(event[2])
         self._some.set()
 
-    def _keep(self, events: list[Emitted], size: int) -> None:
-        """Keeps events for a reader that returns: at least as many as the rules say, the newest whatever its size."""
+    def _keep(self, events: Sequence[Emitted], written: bytes | None = None) -> None:
+        """Keeps events for a reader that returns: at least as many as the rules say, the newest whatever its size.
+
+        What was written is kept, not the events: a hundred thousand tuples would cost the garbage collector more than
+        streaming them.
+        """
         kept, rules = self._kept, self._rules
-        kept.append((events, size))
-        count = self._kept_events + len(events)
-        size += self._kept_bytes
+        if written is None:
+            written = ndjson(self.name, events)
+        kept.append(_Kept(events[-1][0], len(events), written))
+        count, size = self._kept_events + len(events), self._kept_bytes + len(written)
         while len(kept) > 1:
-            oldest, oldest_size = kept[0]
-            if count - len(oldest) < rules.kept_events and size - oldest_size < rules.kept_bytes:
+            last, events_in, data = kept[0]
+            if count - events_in < rules.kept_events and size - len(data) < rules.kept_bytes:
                 break
             kept.popleft()
-            count -= len(oldest)
-            size -= oldest_size
-            self._gone = oldest[-1][0]
+            count -= events_in
+            size -= len(data)
+            self._gone = last
         self._kept_events, self._kept_bytes = count, size
 
     def _bring_back(self, position: int) -> None:
         """Lets the newest events that are kept wait again, as far as they are after a position."""
-        events, size = self._kept.pop()
+        _, count, data = self._kept.pop()
+        self._kept_events -= count
+        self._kept_bytes -= len(data)
+        events = read_back(data)
         seen = [event for event in events if event[0] <= position]
-        seen_size = sum(len(event[2]) for event in seen)
-        self._waiting.extendleft(reversed(events[len(seen) :]))
-        self._waiting_bytes += size - seen_size
-        self._kept_events -= len(events) - len(seen)
-        self._kept_bytes -= size - seen_size
+        unseen = events[len(seen) :]
+        self._waiting.extendleft(reversed(unseen))
+        self._waiting_bytes += sum(len(event[2]) for event in unseen)
         if seen:
-            self._kept.append((seen, seen_size))
+            self._keep(seen)
 
     def _position_of(self, identity: str) -> int:
         name, _, number = identity.partition("-")

@@ -9,7 +9,6 @@ from typing import Any, Final
 
 import structlog
 from msgspec import Struct
-from msgspec.structs import replace
 
 from runtime.contract.states import ProgressStatus
 from runtime.execution.batcher import BatchRules, EventBatcher, EventSource
@@ -24,7 +23,7 @@ from runtime.execution.callback_messages import (
 )
 from runtime.execution.cancellation import until_stopped
 from runtime.execution.event import Emitted
-from runtime.execution.meters import Meters
+from runtime.execution.meters import Count, Meters
 from runtime.execution.tasks import end
 from runtime.executor.ending import Ending, Stop
 from runtime.ports.clock import Clock, Timer
@@ -99,6 +98,7 @@ class Reporter:
         self._stop = stop
         self._seconds = FLUSH_SECONDS
         self._scope: asyncio.Timeout | None = None
+        self._counters: dict[str, Count] = {}
         self._note: tuple[int | None, str | None] = (None, None)
         self._open = 0
         self._lost = False
@@ -176,9 +176,8 @@ class Reporter:
             self._drop(count)
         else:
             self._open -= count
-        if self._meters is not None:
-            self._meters.callback_batches.labels(result).inc()
-        return request.events[-1].sequence + 1
+        self._count(result)
+        return request.events.first + count
 
     async def _send(self, request: EventsRequest) -> None:
         if self._following is None:
@@ -187,8 +186,10 @@ class Reporter:
         if self._following is None:
             raise LeaseNotCurrent(f"the lease of {self._run.job_id} is not this call's")
         attempt, first = self._following
-        events = request.events.renumbered(attempt, first)
-        self._following = (attempt, await self._callbacks.events(replace(request, events=events)))
+        renumbered = EventsRequest(
+            job_id=request.job_id, lease_token=request.lease_token, events=request.events.renumbered(attempt, first)
+        )
+        self._following = (attempt, await self._callbacks.events(renumbered))
 
     async def _renew(self) -> None:
         while not self._lost:
@@ -275,6 +276,14 @@ class Reporter:
             status_code=result.status_code,
             result=ended.output,
         )
+
+    def _count(self, result: str) -> None:
+        if self._meters is None:
+            return
+        counter = self._counters.get(result)
+        if counter is None:  # finding a counter by its label costs more than counting
+            counter = self._counters[result] = self._meters.callback_batches.labels(result)
+        counter.inc()
 
     def _drop(self, events: int) -> None:
         self._open -= events

@@ -122,7 +122,7 @@ class StreamWriter:
         while channel.is_reader(reading.reader):
             batch = channel.take(WRITE_BYTES, direct.overhead)
             if batch:
-                for part in framed.parts(batch):
+                for part in parts(framed.framed(batch)):
                     await response.write(part)
             elif channel.ended:
                 await response.write_eof()
@@ -159,23 +159,28 @@ class _Framed:
         self._stream = stream
         self._frames = frames
 
-    def parts(self, events: Sequence[Emitted]) -> list[bytes]:
-        """Events as they are written, in parts of at most WRITE_BYTES."""
-        data = self._frames(self._stream, events)
-        if len(data) <= WRITE_BYTES:
-            return [data]
-        return [data[start : start + WRITE_BYTES] for start in range(0, len(data), WRITE_BYTES)]
+    def framed(self, events: Sequence[Emitted]) -> bytes:
+        """Events as they are written."""
+        return self._frames(self._stream, events)
 
-    def write(self, events: list[Emitted]) -> bool:
+    def write(self, events: list[Emitted]) -> bytes | None:
         """See Direct: gives events to the connection within this turn of the loop, where it has room for them."""
         if self._protocol.writing_paused:
-            return False
+            return None
+        data = self.framed(events)
         try:
-            for part in self.parts(events):
+            for part in parts(data):
                 _run_through(self._writer.write(part, drain=False))
         except ConnectionError:
-            return False
-        return True
+            return None
+        return data
+
+
+def parts(data: bytes) -> list[bytes]:
+    """What is written, in parts of at most WRITE_BYTES."""
+    if len(data) <= WRITE_BYTES:
+        return [data]
+    return [data[start : start + WRITE_BYTES] for start in range(0, len(data), WRITE_BYTES)]
 
 
 def _run_through(work: Coroutine[None, None, None]) -> None:

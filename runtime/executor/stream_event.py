@@ -4,6 +4,7 @@ of texts as escapes, and everything else is of a fixed alphabet.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -16,6 +17,10 @@ SSE_OVERHEAD: Final = 192
 
 _LINE: Final = '{{"event_id":"{stream}-%d","event_type":"{event_type}","payload":%b,"timestamp":"{timestamp}"}}\n'
 _MESSAGE: Final = f"id: {{stream}}-%d\nevent: {{event_type}}\ndata: {_LINE}\n"
+_WRITTEN: Final = re.compile(
+    rb'^(?:data: )?\{"event_id":"[^"]*-(\d+)","event_type":"(\w+)","payload":(.*),"timestamp":"([^"]*)"\}$',
+    re.MULTILINE,
+)
 
 
 def ndjson(stream: str, events: Sequence[Emitted]) -> bytes:
@@ -46,3 +51,11 @@ def sse(stream: str, events: Sequence[Emitted]) -> bytes:
             template = _MESSAGE.format(stream=stream, event_type=event_type, timestamp=timestamp).encode()
         messages.append(template % (position, position, payload))
     return b"".join(messages)
+
+
+def read_back(written: bytes) -> list[Emitted]:
+    """The events of what `ndjson` or `sse` wrote."""
+    return [
+        (int(position), event_type.decode(), payload, timestamp.decode())
+        for position, event_type, payload, timestamp in _WRITTEN.findall(written)
+    ]

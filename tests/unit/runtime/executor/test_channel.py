@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
@@ -16,7 +17,7 @@ from runtime.execution.tasks import end
 from runtime.executor.channel import Channel, ChannelRules, Direct, PositionGone, SlowConsumer
 from runtime.executor.emitter import Emitter
 from runtime.executor.stream import WRITE_BYTES
-from runtime.executor.stream_event import OVERHEAD, ndjson
+from runtime.executor.stream_event import OVERHEAD, ndjson, sse
 
 NOW = "2026-01-01T00:00:00.000Z"
 
@@ -226,15 +227,18 @@ async def test_what_is_kept_is_bounded_in_bytes_but_the_newest_stays() -> None:
         bench.channel.attach(bench.id_of(first))
 
 
-@given(st.lists(st.sampled_from(["put", "progress", "take", "turn", "wait", "leave", "return"]), max_size=60))
-def test_no_reader_ever_sees_an_event_twice_or_out_of_order_or_misses_one(steps: list[str]) -> None:
+@given(steps=st.lists(st.sampled_from(["put", "progress", "take", "turn", "wait", "leave", "return"]), max_size=60))
+@pytest.mark.parametrize("frames", [ndjson, sse])
+def test_no_reader_ever_sees_an_event_twice_or_out_of_order_or_misses_one(
+    frames: Callable[[str, list[Emitted]], bytes], steps: list[str]
+) -> None:
     async def story() -> None:
         bench = Bench(events=10**6, kept_events=10**6, kept_bytes=10**9)
         channel, reader, seen = bench.channel, bench.reader, list[Emitted]()
 
-        def write(events: list[Emitted]) -> bool:
+        def write(events: list[Emitted]) -> bytes:
             seen.extend(events)
-            return True
+            return frames(channel.name, events)
 
         for step in [*steps, "return", "take"]:
             if step in {"put", "progress"}:
@@ -266,9 +270,9 @@ async def test_a_lone_event_leaves_in_the_turn_that_it_came_in_and_those_after_i
     bench = Bench()
     writes: list[list[int]] = []
 
-    def write(events: list[Emitted]) -> bool:
+    def write(events: list[Emitted]) -> bytes:
         writes.append(payloads(events))
-        return True
+        return b"written"
 
     waiting = asyncio.create_task(bench.channel.some(Direct(write, 1)))
     await asyncio.sleep(0)
@@ -290,9 +294,9 @@ async def test_events_fill_writes_of_one_size() -> None:
     bench = Bench()
     writes: list[list[Emitted]] = []
 
-    def write(events: list[Emitted]) -> bool:
+    def write(events: list[Emitted]) -> bytes:
         writes.append(events)
-        return True
+        return b"written"
 
     waiting = asyncio.create_task(bench.channel.some(Direct(write, OVERHEAD)))
     await asyncio.sleep(0)
@@ -308,7 +312,7 @@ async def test_events_fill_writes_of_one_size() -> None:
 
 async def test_a_write_that_is_not_taken_keeps_its_events_for_the_reader() -> None:
     bench = Bench()
-    waiting = asyncio.create_task(bench.channel.some(Direct(lambda _events: False, 1)))
+    waiting = asyncio.create_task(bench.channel.some(Direct(lambda _events: None, 1)))
     await asyncio.sleep(0)
     await bench.put(1)
     await waiting

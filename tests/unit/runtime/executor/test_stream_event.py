@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from runtime.contract.limits import EVENT_BYTES
 from runtime.execution.event import Emitted
 from runtime.execution.values import encode
-from runtime.executor.stream_event import ndjson, sse
+from runtime.executor.stream_event import ndjson, read_back, sse
 from tests.support.json_values import json_values
 
 NOW = "2026-01-01T00:00:00.000Z"
@@ -63,6 +63,7 @@ def test_events_that_come_together_are_each_written_with_their_own_fields(events
         for position, kind, payload, timestamp in events
     ]
     assert [json.loads(line) for line in ndjson("name", events).splitlines()] == whole
+    assert read_back(ndjson("name", events)) == read_back(sse("name", events)) == events
     found = messages(sse("name", events))
     assert [json.loads(message["data"]) for message in found] == whole
     assert [(message["id"], message["event"]) for message in found] == [
