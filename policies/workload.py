@@ -67,6 +67,12 @@ class Variable:
         return any(self.properties.has(source, "secretKeyRef") for source in ("valueSource", "valueFrom"))
 
     @property
+    def secret(self) -> str | None:
+        """Name of its secret, None where it has none or it is not known."""
+        places = (("valueSource", "secretKeyRef", "secret"), ("valueFrom", "secretKeyRef", "name"))
+        return next((text for place in places if (text := self.properties.known_text(*place))), None)
+
+    @property
     def has_version(self) -> bool:
         """Whether it names the version of its secret, known or not."""
         return any(self.properties.has(*place) for place in _VERSIONS)
@@ -119,6 +125,14 @@ class Workload(Facet):
         """Names of its variables, none where they are not known."""
         try:
             return frozenset(variable.name for variable in self.variables)
+        except Unreadable:
+            return frozenset()
+
+    @property
+    def known_secrets(self) -> frozenset[str]:
+        """Short names of the secrets that its variables come from, none where they are not known."""
+        try:
+            return frozenset(variable.secret.rpartition("/")[2] for variable in self.variables if variable.secret)
         except Unreadable:
             return frozenset()
 

@@ -9,7 +9,7 @@ import pytest
 
 from policies.configuration import ConfigurationError
 from policies.rule import Level
-from policies.rules.grants import NEEDED
+from policies.rules.privileges import NEEDED
 from policies.verdict import judge
 from policies.workload import Role
 from sandbox.engine.embedded import realise
@@ -144,7 +144,9 @@ def test_a_role_or_a_person_that_a_program_needs_is_named() -> None:
                   f"serviceAccount:holdfast-executor@{ACCOUNTS}", package="storage", bucket="inputs")  # fmt: skip
     rules = grant("bucketIAMMember:BucketIAMMember", "rules", "roles/storage.admin", "group:storage@example.com",
                   package="storage", bucket="inputs")  # fmt: skip
-    program = extended().plus(reads, rules)
+    other = grant("secretIamMember:SecretIamMember", "other", "roles/secretmanager.secretAccessor",
+                  "user:someone@example.com", package="secretmanager", secretId="another")  # fmt: skip
+    program = extended().plus(reads, rules, other)
     named = {"further_roles": ["roles/storage.object*"], "administrators": ["group:storage@example.com"]}
     assert len(program.lines("I17")) == 2
     assert program.broken({**CONFIGURATION, "I17": named}) == set()
