@@ -8,9 +8,6 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from jose import jwk, jws
-from jose.backends.base import Key
-from jose.exceptions import JOSEError
 from msgspec import Struct
 
 from runtime.contract import names
@@ -19,6 +16,7 @@ from runtime.contract.settings.verifying_keys import PreviousKey
 from runtime.identity.compact_token import LEEWAY, TokenMalformed, numeric_date, parse_token
 from runtime.identity.keys import UnusableKey, pem_of_environment
 from runtime.identity.payload_hash import TOKEN_FIELD, PayloadNotCanonical, dispatch_hash
+from runtime.identity.signatures import JOSEError, Key, jwk, jws
 
 ALGORITHM: Final = "ES256"
 MATCHED: Final = ("run_id", "app_id", "job_id", "callback_url")

@@ -9,12 +9,10 @@ from types import MappingProxyType
 from typing import Final
 
 import structlog
-from jose import jwk
-from jose.backends.base import Key
-from jose.exceptions import JOSEError
 
 from runtime.contract.errors import Decision, HoldfastError
 from runtime.contract.names import KEYS_NOT_REFRESHED
+from runtime.identity.signatures import JOSEError, Key, jwk
 from runtime.ports.clock import Clock
 from runtime.ports.tokens import KeySource, TokenUnavailable
 

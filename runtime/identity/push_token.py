@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 import structlog
-from jose.backends.base import Key
 
 from runtime.contract import names
 from runtime.contract.errors import Decision, HoldfastError
 from runtime.contract.settings.words import PushAuth
 from runtime.identity.compact_token import LEEWAY, TOKEN_MAX, CompactToken, TokenMalformed, numeric_date, parse_token
 from runtime.identity.key_cache import ALGORITHM, KeyCache
+from runtime.identity.signatures import Key
 from runtime.identity.verified_tokens import Verified, VerifiedTokens
 from runtime.ports.clock import Clock
 

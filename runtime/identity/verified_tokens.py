@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-from jose.backends.base import Key
 from msgspec import Struct
+
+from runtime.identity.signatures import Key
 
 
 class Verified(Struct, frozen=True, kw_only=True):

@@ -22,6 +22,7 @@ GOOGLE_LIBRARIES = ("google.api", "google.api_core", "google.auth", "google.clou
 NEVER = (
     *GOOGLE_LIBRARIES,
     "google.rpc",
+    "cryptography.x509",
     "importlib.metadata",  # reads the files of every package that is installed
     "requests",
     "urllib3",
