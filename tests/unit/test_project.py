@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from runtime.contract.version import VERSION
 
@@ -46,6 +51,17 @@ def test_an_image_installs_nothing_of_pulumi_the_sandbox_or_the_tests() -> None:
 
 def test_what_runs_says_the_version_of_the_project() -> None:
     assert _pyproject()["project"]["version"] == VERSION
+
+
+def test_the_environment_answers_what_pulumi_asks_it_before_every_program() -> None:
+    """Pulumi's Python host finds a program's plug-ins with this command, and fails where it does."""
+    options = yaml.safe_load((ROOT / "Pulumi.yaml").read_text())["runtime"]["options"]
+    assert options == {"virtualenv": ".venv"}, "with another toolchain the host asks something else"
+
+    command = [sys.executable, "-m", "pip", "list", "-v", "--format", "json"]
+    listed = json.loads(subprocess.run(command, check=True, capture_output=True, timeout=120).stdout)
+    assert "pulumi-gcp" in {package["name"].replace("_", "-") for package in listed}
+    assert "pip" in {_name(row) for row in _pyproject()["dependency-groups"]["infra"]}
 
 
 def test_the_wheel_has_every_package_that_its_command_loads() -> None:
