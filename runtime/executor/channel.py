@@ -114,6 +114,11 @@ class Channel:
         """Whether a `progress` waits, which the next one replaces."""
         return self._progress is not None
 
+    @property
+    def waits(self) -> bool:
+        """Whether an event waits for the reader."""
+        return bool(self._waiting)
+
     def room(self) -> tuple[int, int]:
         """Events and bytes that may come before their producers have to wait."""
         rules = self._rules

@@ -95,14 +95,15 @@ class Emitter:
             event_type: see `emit`.
             payload: encoded.
             reported: whether the API gets it too.
-            last: ends the reader's stream.
+            last: ends the reader's stream; of no concern to the API.
         """
-        self.flush()
         self._position += 1
         event = (self._position, event_type, payload, self._stamps.now())
-        if reported:
-            self._report([event], len(payload))
-        if self._channel is not None:
+        if reported and not last:
+            self._pending.append(event)
+            self._size += len(payload) + self._overhead
+        self.flush()
+        if (last or not reported) and self._channel is not None:
             self._channel.say(event, last=last)
         self._look()
 

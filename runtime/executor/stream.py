@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, cast
 
@@ -13,12 +13,11 @@ from aiohttp import hdrs, web
 from msgspec import Struct
 
 from runtime.execution.event import Emitted
-from runtime.execution.tasks import end, first_done
 from runtime.executor.channel import Channel, Direct
 from runtime.executor.ending import Ending
 from runtime.executor.stream_event import OVERHEAD, SSE_OVERHEAD, ndjson, sse
 from runtime.observability.metrics import Metrics
-from runtime.ports.clock import Clock
+from runtime.ports.clock import Clock, Timer
 
 if TYPE_CHECKING:
     from aiohttp import http
@@ -95,24 +94,45 @@ class StreamWriter:
         response = web.StreamResponse(
             headers={hdrs.CONTENT_TYPE: reading.form.value, hdrs.CACHE_CONTROL: "no-cache", "X-Accel-Buffering": "no"}
         )
-        writing = asyncio.create_task(self._write(request, response, reading), name="write a stream")
         ended = StreamEnd.BROKEN
         try:
-            await first_done(self._clock, None, writing, reading.run)
-            await first_done(self._clock, LAST_SECONDS, writing)
-            ended = writing.result() if writing.done() else StreamEnd.STALLED
+            async with self._limited(reading.run):
+                ended = await self._write(request, response, reading)
+        except TimeoutError:
+            ended = StreamEnd.STALLED
         except ConnectionError:
             ended = StreamEnd.CLIENT_CLOSED
         except Exception:
             log.exception("stream_broken")
         finally:
-            await end(writing)
             reading.channel.detach(reading.reader)
             self._metrics.streams.labels(ended.value).inc()
             log.info("stream_ended", end=ended.value)
             if ended is not StreamEnd.COMPLETED and request.transport is not None:
                 request.transport.abort()
         return response
+
+    @contextlib.asynccontextmanager
+    async def _limited(self, run: asyncio.Task[Ending]) -> AsyncIterator[None]:
+        """Cuts the block off some time after the run has ended: TimeoutError."""
+        scope, timers, over = self._clock.timeout(None), list[Timer](), asyncio.Event()
+
+        def limit(_run: object) -> None:
+            if not over.is_set():  # the end of the run may have been on its way here
+                timers.append(self._clock.call_later(LAST_SECONDS, expire))
+
+        def expire() -> None:
+            scope.reschedule(asyncio.get_running_loop().time())
+
+        run.add_done_callback(limit)
+        try:
+            async with scope:
+                yield
+        finally:
+            over.set()
+            run.remove_done_callback(limit)
+            for timer in timers:
+                timer.cancel()
 
     async def _write(self, request: web.Request, response: web.StreamResponse, reading: Reading) -> StreamEnd:
         await response.prepare(request)
@@ -122,8 +142,13 @@ class StreamWriter:
         while channel.is_reader(reading.reader):
             batch = channel.take(WRITE_BYTES, direct.overhead)
             if batch:
-                for part in parts(framed.framed(batch)):
+                *first, last = parts(framed.framed(batch))
+                for part in first:
                     await response.write(part)
+                if channel.ended and not channel.waits:
+                    await response.write_eof(last)
+                    return StreamEnd.COMPLETED
+                await response.write(last)
             elif channel.ended:
                 await response.write_eof()
                 return StreamEnd.COMPLETED
