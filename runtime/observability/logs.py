@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextvars
 import json
 import logging
 import sys
@@ -15,6 +14,7 @@ import structlog
 import structlog.tracebacks
 from structlog.typing import Processor
 
+from runtime.observability.log_context import add_fields
 from runtime.observability.redaction import filter_event
 from runtime.observability.turn_writer import TurnWriter
 from runtime.ports.tracing import current
@@ -22,7 +22,6 @@ from runtime.ports.tracing import current
 LEVELS: Final = {"debug": 10, "info": 20, "warn": 30, "warning": 30, "error": 40}
 """Accepted values of LOG_LEVEL."""
 
-_BOUND: Final = structlog.contextvars.STRUCTLOG_KEY_PREFIX
 _SEVERITY: Final = {
     "debug": "DEBUG", "info": "INFO", "warning": "WARNING", "warn": "WARNING", "error": "ERROR",
     "exception": "ERROR", "critical": "CRITICAL",
@@ -99,14 +98,13 @@ def configure(
     """
     out = stream or (TurnWriter(sys.stdout) if for_good else sys.stdout)
     threshold = LEVELS.get(level.lower(), logging.INFO)
-    chain: list[Processor] = [_complete(project_id), *([_tapped(tap)] if tap is not None else []), _line]
+    chain: list[Processor] = [_complete(role, project_id), *([_tapped(tap)] if tap is not None else []), _line]
     structlog.configure(
         processors=chain,
         wrapper_class=_lines_from(threshold),
         logger_factory=(lambda *_: out) if isinstance(out, TurnWriter) else structlog.WriteLoggerFactory(file=out),
         cache_logger_on_first_use=for_good,
     )
-    structlog.contextvars.bind_contextvars(role=role)
     handler = logging.StreamHandler(out)
     handler.setFormatter(_libraries(chain))
     root = logging.getLogger()
@@ -123,19 +121,18 @@ def _libraries(chain: list[Processor]) -> logging.Formatter:
     )
 
 
-def _complete(project_id: str | None) -> Processor:
+def _complete(role: str, project_id: str | None) -> Processor:
     """What a line has beside what was said: whose it is, when, how bad; and nothing that it must not have. In one
     function, because a busy service writes a line for every request.
     """
 
     def complete(_logger: object, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-        for variable, value in contextvars.copy_context().items():
-            if variable.name.startswith(_BOUND) and value is not ...:
-                event.setdefault(variable.name[len(_BOUND) :], value)
+        add_fields(_logger, method, event)
         if "exc_info" in event:
             event = _tracebacks(_logger, method, event)
         filter_event(_logger, method, event)
         # Ours, so that none of it has to pass the filter.
+        event.setdefault("role", role)
         event["time"] = _now()
         event["severity"] = _SEVERITY.get(method, "DEFAULT")
         context = current() if project_id is not None else None

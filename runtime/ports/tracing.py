@@ -110,7 +110,8 @@ class PassedOn:
         attributes: Attributes = NOTHING,  # noqa: ARG002
     ) -> AbstractContextManager[Span]:
         """See Tracing."""
-        return _HandedOn(parent or current())
+        context = parent or current()
+        return _OUTSIDE if context is None else _HandedOn(context)
 
 
 class _HandedOn:
@@ -129,4 +130,17 @@ class _HandedOn:
         _CURRENT.reset(self._token)
 
 
+class _Outside:
+    """A block outside every trace."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> Span:
+        return _UNRECORDED
+
+    def __exit__(self, *_: object) -> None:
+        """See _HandedOn: there is nothing to take back."""
+
+
+_OUTSIDE: Final = _Outside()
 PASSED_ON: Final[Tracing] = PassedOn()

@@ -13,6 +13,7 @@ from runtime.contract.outcomes import OUTCOMES, Outcome, Verdict, outcome
 from runtime.contract.trace_context import ATTRIBUTE_TRACEPARENT, TraceContext
 from runtime.identity.key_cache import KeySetUnavailable
 from runtime.identity.push_token import PushRefused
+from runtime.observability.log_context import bind_fields
 from runtime.ports.tracing import Attributes, SpanKind
 from runtime.worker.authenticate import authenticate
 from runtime.worker.claim import Claims
@@ -46,7 +47,7 @@ async def _walk(deps: WorkerDeps, claims: Claims, request: PushRequest) -> Outco
     if not deps.lifecycle.accepting:
         return outcome("worker_draining")
     message = await receive(request, deps.settings, deps.clock, deadline=deadline)
-    structlog.contextvars.bind_contextvars(message_id=message.message_id, delivery_attempt=message.delivery_attempt)
+    bind_fields(message_id=message.message_id, delivery_attempt=message.delivery_attempt)
     claim = await claims.acquire(message.message_id, message.delivery_attempt, deadline=deadline)
     if isinstance(claim, Outcome):
         return claim

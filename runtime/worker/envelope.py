@@ -70,13 +70,13 @@ def _plain(body: bytes) -> PushEnvelope | None:
         return None
     attributes = message.attributes
     return PushEnvelope(
-        message_id=message_id,
-        publish_time=message.publishTime,
-        attributes=_NO_ATTRIBUTES if attributes is None else MappingProxyType(attributes),
-        data_encoded=message.data or "",
-        subscription=push.subscription,
-        delivery_attempt=attempt,
-        ordering_key=message.orderingKey or "",
+        message_id,
+        message.publishTime,
+        _NO_ATTRIBUTES if attributes is None else MappingProxyType(attributes),
+        message.data or "",
+        push.subscription,
+        attempt,
+        message.orderingKey or "",
     )
 
 

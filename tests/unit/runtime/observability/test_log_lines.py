@@ -12,6 +12,7 @@ import pytest
 import structlog
 
 from runtime.observability import logs
+from runtime.observability.log_context import bound_fields
 from runtime.observability.redaction import MASK, redact, redact_text
 
 OPAQUE: Final = "s3cr3t-of-no-known-form"
@@ -27,7 +28,6 @@ def out() -> Iterator[io.StringIO]:
     yield stream
     logging.getLogger().handlers = []
     structlog.reset_defaults()
-    structlog.contextvars.clear_contextvars()
 
 
 class Unprintable:
@@ -49,7 +49,7 @@ def failing() -> ValueError:
 
 
 def in_context(**fields: object) -> None:
-    with structlog.contextvars.bound_contextvars(**fields):
+    with bound_fields(**fields):
         ours.info("line")
 
 

@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from typing import Any, Final
 
 import pytest
-import structlog
 from structlog.testing import capture_logs
 
 from runtime.adapters.clock import ManualClock
+from runtime.observability.log_context import add_fields
 from runtime.worker.claim_record import ClaimState
 from runtime.worker.workload import Ended
 from tests.support.deliveries import DeliveryBench, Worker, envelope
@@ -22,9 +22,8 @@ Story = Callable[[DeliveryBench, Worker, ManualClock], Awaitable[object]]
 @pytest.fixture
 def logs() -> Iterator[list[MutableMapping[str, Any]]]:
     """Every line, with what its delivery is bound to."""
-    with capture_logs(processors=[structlog.contextvars.merge_contextvars]) as lines:
+    with capture_logs(processors=[add_fields]) as lines:
         yield lines
-    structlog.contextvars.clear_contextvars()
 
 
 async def ending(bench: DeliveryBench, worker: Worker, code: str, **envelope_fields: Any) -> str:
