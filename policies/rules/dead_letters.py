@@ -99,7 +99,7 @@ def d04(subscription: Subscription, context: Context) -> Iterator[str]:
     name = context.facts.dead_letter_topic_of(subscription)
     topic = context.facts.topic(name) if name is not None else None
     if not _granted(context.facts.held_on(topic, name), _PUBLISHERS):
-        yield "Pub/Sub's agent has no grant to publish to its dead-letter topic, or one that may not apply"
+        yield "Pub/Sub's agent has no unconditional grant to publish to its dead-letter topic"
 
 
 @rule(
@@ -116,7 +116,7 @@ def d04(subscription: Subscription, context: Context) -> Iterator[str]:
 def d05(subscription: Subscription, context: Context) -> Iterator[str]:
     """The grant on the source subscription."""
     if not _granted(context.facts.held_on(subscription.resource), _SUBSCRIBERS):
-        yield "Pub/Sub's agent has no subscriber grant on it, or one that may not apply"
+        yield "Pub/Sub's agent has no unconditional subscriber grant on it"
 
 
 @rule(
@@ -132,7 +132,7 @@ def d06(subscription: Subscription, context: Context) -> Iterator[str]:
     bucket = context.facts.source(subscription.resource, BUCKET, "cloudStorageConfig")
     for role in _SINK_ROLES:
         if not _granted(context.facts.held_on(bucket, name), {role}):
-            yield f"Pub/Sub's agent has no {role} on its bucket, or one that may not apply"
+            yield f"Pub/Sub's agent has no unconditional {role} on its bucket"
 
 
 @rule(

@@ -87,7 +87,7 @@ def i03(delivery: Delivery, context: Context) -> Iterator[str]:
         return
     identity = context.facts.pushes_as(delivery.subscription)
     if identity and not _invokes(context, delivery.service, identity):
-        yield "its push identity has no roles/run.invoker on the service, or one that may not apply"
+        yield "its push identity has no unconditional roles/run.invoker on the service"
 
 
 @rule(
@@ -165,7 +165,7 @@ def i07(subscription: Subscription, context: Context) -> Iterator[str]:
     identity = context.facts.pushes_as(subscription)
     signing = (grant for grant in context.facts.held if grant.is_for_pubsub and grant.is_for_signing)
     if identity and not any(grant.is_wide or context.facts.account_of(grant) == identity for grant in signing):
-        yield "Pub/Sub's agent may not sign tokens in the name of its push identity, or not always"
+        yield "Pub/Sub's agent has no unconditional grant to sign tokens in the name of its push identity"
 
 
 @rule(
@@ -211,7 +211,7 @@ def i10(job: Resource, context: Context) -> Iterator[str]:
         if called.urn != job.urn or not service.checks_invokers or not identity:
             continue
         if not _invokes(context, service, identity):
-            yield "its identity has no roles/run.invoker on the service, or one that may not apply"
+            yield "its identity has no unconditional roles/run.invoker on the service"
 
 
 RULES: Final[Sequence[Rule]] = (i01, i02, i03, i04, i05, i06, i07, i08, i09, i10)

@@ -167,7 +167,7 @@ def s08(notification: Resource, context: Context) -> Iterator[str]:
     topic = context.facts.source(notification, TOPIC, "topic")
     grants = context.facts.held_on(topic, notification.properties.known_text("topic"))
     if not any(_publishes(grant) for grant in grants):
-        yield "Cloud Storage's agent may not publish to its topic, or not always"
+        yield "Cloud Storage's agent has no unconditional grant to publish to its topic"
 
 
 def _publishes(grant: Grant) -> bool:

@@ -31,7 +31,7 @@ async def test_the_local_stack_does_not_start_on_what_breaks_a_rule(tmp_path: Pa
 
     (line,) = caught.value.lines
     assert line == (
-        f"execution-push ({SUBSCRIPTION}): I03: its push identity has no roles/run.invoker on the service. "
+        f"execution-push ({SUBSCRIPTION}): I03: its push identity has no unconditional roles/run.invoker on the service. "
         "Otherwise every push is answered 403, and every message becomes a dead letter. "
         "Grant roles/run.invoker on the service to the push identity."
     )
