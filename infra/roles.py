@@ -46,6 +46,7 @@ def worker_settings(settings: StackSettings, workload: Workload, facts: Alignmen
         previous_key=settings.previous_key,
         api_base_url=names.address(names.api),
         engines=settings.engines,
+        http_hosts=settings.http_hosts,
         tracing=TracingSettings(endpoint=settings.traces_endpoint),
         log_level=settings.log_level,
     ).validated()
@@ -99,6 +100,7 @@ def executor_settings(settings: StackSettings, plan: ExecutorPlan) -> ExecutorSe
         previous_key=settings.previous_key,
         run_timeout=plan.run_timeout,
         engines=settings.engines,
+        http_hosts=settings.http_hosts,
         project_id=settings.project,
         tracing=TracingSettings(endpoint=settings.traces_endpoint),
         log_level=settings.log_level,

@@ -5,6 +5,7 @@ Timeouts are given once; everything that follows from them is derived in `infra.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Annotated, Final, get_args
@@ -26,6 +27,7 @@ from infra.sections.usage_database import UsageDatabasePlan
 from infra.sections.worker import WorkerPlan
 from runtime.contract.settings import job_keys, rules, tracing
 from runtime.contract.settings.engines import DEFAULT_ENGINES, parse_engines
+from runtime.contract.settings.http_hosts import HOSTS_RULE, PASSING, are_hosts
 from runtime.contract.settings.verifying_keys import DEFAULT_KEY_ID, PreviousKey, another_key_id
 from runtime.contract.settings.words import LogLevel, Workload
 
@@ -56,6 +58,13 @@ def _with_flow(value: object) -> object:
     if engines is None or len(engines) != len(DEFAULT_ENGINES) + len(given):
         raise ValueError("does not fit")
     return dict(engines)
+
+
+def _hosts(value: object) -> object:
+    """A list of hosts as it was given."""
+    if not isinstance(value, list) or not are_hosts(value):
+        raise ValueError("does not fit")
+    return tuple(value)
 
 
 def _as_built(value: object) -> object:
@@ -141,6 +150,10 @@ class StackSettings(Section):
     """Which workers exist."""
     engines: Annotated[Mapping[str, str], BeforeValidator(_with_flow)] = explained(_ENGINES, dict(DEFAULT_ENGINES))
     """Engine name -> entry point, the built-in `flow` included."""
+    http_hosts: Annotated[tuple[str, ...] | None, BeforeValidator(_hosts)] = explained(
+        Explanation(HOSTS_RULE, "flows would reach other hosts than was meant, or none", json.dumps(PASSING)), None
+    )
+    """Hosts that flows may send requests to; None: any public host."""
     log_level: LogLevel = explained(
         Explanation(f"must be one of {', '.join(LogLevel)}", "services would not start", "info"), LogLevel.INFO
     )
@@ -186,5 +199,5 @@ SECTIONS: Final[Mapping[str, type[Section]]] = {
     if isinstance(section, type) and issubclass(section, Section)
 }
 """Full key of each section -> its model; a section that may be absent is `PLAN | None`."""
-STRUCTURED: Final = frozenset({f"{NAMESPACE}workloads", f"{NAMESPACE}engines", *SECTIONS})
+STRUCTURED: Final = frozenset({f"{NAMESPACE}workloads", f"{NAMESPACE}engines", f"{NAMESPACE}http_hosts", *SECTIONS})
 """Keys whose value is a structure; the engine hands it over as JSON text."""

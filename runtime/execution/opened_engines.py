@@ -33,11 +33,14 @@ class OpenedEngines(Struct, frozen=True):
     stop: Callable[[], Awaitable[None]]
 
 
-async def open_engines(places: Mapping[str, str], clock: Clock, alive: Level) -> OpenedEngines:
+async def open_engines(
+    places: Mapping[str, str], http_hosts: tuple[str, ...] | None, clock: Clock, alive: Level
+) -> OpenedEngines:
     """Opens the engines of the settings; an entry point needs a fork server, which is started here.
 
     Args:
         places: see Engines.
+        http_hosts: hosts that flows may send requests to; None: any public one.
         clock: time.
         alive: counts the processes of runs.
 
@@ -47,7 +50,7 @@ async def open_engines(places: Mapping[str, str], clock: Clock, alive: Level) ->
     """
     # In a thread: it looks along the module search path.
     starter = await asyncio.to_thread(ProcessStarter, clock, alive=alive)
-    engines = Engines(places, EngineTools(clock=clock, starter=starter))
+    engines = Engines(places, EngineTools(clock=clock, starter=starter, http_hosts=http_hosts))
     if any(place != BUILT_IN for place in places.values()):
         await starter.start()
         missing = await engines.missing()

@@ -26,12 +26,14 @@ class EngineTools(Struct, frozen=True, kw_only=True):
         clock: time.
         starter: forks the processes of entry points; started and stopped by whoever made it.
         http: sends the requests of flows; None: the guarded client, public addresses only.
+        http_hosts: hosts that the guarded client asks; None: any.
         limits: of each process; None: the defaults.
     """
 
     clock: Clock
     starter: ProcessStarter
     http: HttpClient | None = None
+    http_hosts: tuple[str, ...] | None = None
     limits: ProcessLimits | None = None
 
 
@@ -78,7 +80,7 @@ class Engines:
         if http is None:
             from runtime.execution.flow.http_client import GuardedHttpClient
 
-            http = GuardedHttpClient()
+            http = GuardedHttpClient(hosts=self._tools.http_hosts)
         return FlowEngine(self._tools.clock, http)
 
     async def missing(self) -> list[str]:

@@ -62,6 +62,7 @@ VALUES: Final[Mapping[str, Mapping[str, Any]]] = {
     "a long prefix": {"name_prefix": "holdfast-production"},
     "a word for a flag": {"deletion_protection": "yes"},
     "an engine's file in place of its function": {"engines": {"count": "jobs/word_count.py"}},
+    "an address in place of a host": {"http_hosts": ["https://api.example.com/v1"]},
     "an API key in place of its hash": {"api": {"key_hashes": {"ci": "sesame"}}},
 }
 """Mistake -> stack values."""

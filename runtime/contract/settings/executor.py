@@ -11,6 +11,7 @@ from runtime.contract.forbidden import Role, scan
 from runtime.contract.settings import rules, shared
 from runtime.contract.settings.callbacks import CallbackSettings, read_callbacks, render_callbacks
 from runtime.contract.settings.engines import DEFAULT_ENGINES, VARIABLE, read_engines, render_engines
+from runtime.contract.settings.http_hosts import HTTP_HOSTS, read_http_hosts, render_http_hosts
 from runtime.contract.settings.parse import EnvironmentReader
 from runtime.contract.settings.render import in_seconds
 from runtime.contract.settings.tracing import NO_TRACES, TracingSettings, read_tracing, render_tracing
@@ -38,6 +39,7 @@ class ExecutorSettings:
         port: the container's one port.
         run_timeout: longest a run may take, 1 to 3570 s.
         engines: engine name -> `module.path:function`, or "" for the built-in flow engine.
+        http_hosts: hosts that flows may send requests to, names or `*.NAME`; None: any public host.
         batch_interval: longest an event waits for its batch; 0 sends each event at once.
         batch_size: most events in a batch, 1 to 1000.
         callback_timeout: limit of one callback request.
@@ -55,6 +57,7 @@ class ExecutorSettings:
     port: int = 8080
     run_timeout: timedelta = timedelta(seconds=DEFAULT_RUN_TIMEOUT)
     engines: Mapping[str, str] = field(default_factory=lambda: DEFAULT_ENGINES)
+    http_hosts: tuple[str, ...] | None = None
     batch_interval: timedelta = timedelta(seconds=1)
     batch_size: int = 100
     callback_timeout: timedelta = timedelta(seconds=5)
@@ -88,6 +91,7 @@ class ExecutorSettings:
             **read_callbacks(reader),
             run_timeout=reader.seconds("EXECUTOR_TIMEOUT_SECS", 1, RUN_MAX, DEFAULT_RUN_TIMEOUT),
             engines=read_engines(reader),
+            http_hosts=read_http_hosts(reader),
             project_id=project_id,
             tracing=read_tracing(reader, project_id),
             log_level=shared.read_log_level(reader),
@@ -111,6 +115,7 @@ class ExecutorSettings:
             ),
             "EXECUTOR_TIMEOUT_SECS": in_seconds(self.run_timeout),
             VARIABLE: render_engines(self.engines),
+            HTTP_HOSTS: render_http_hosts(self.http_hosts),
             "GCP_PROJECT_ID": self.project_id,
             **render_tracing(self.tracing),
             "LOG_LEVEL": str(self.log_level),

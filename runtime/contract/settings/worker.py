@@ -13,6 +13,7 @@ from runtime.contract.forbidden import Role, scan
 from runtime.contract.settings import rules, shared
 from runtime.contract.settings.callbacks import CallbackSettings, read_callbacks, render_callbacks
 from runtime.contract.settings.engines import DEFAULT_ENGINES, VARIABLE, read_engines, render_engines
+from runtime.contract.settings.http_hosts import HTTP_HOSTS, read_http_hosts, render_http_hosts
 from runtime.contract.settings.parse import EnvironmentReader
 from runtime.contract.settings.render import in_seconds, whole_seconds
 from runtime.contract.settings.store import StoreSettings, read_collection, read_store, render_store
@@ -63,6 +64,7 @@ class WorkerSettings:
         previous_key: a second key that verifies jobs; None where there is none.
         api_base_url: where lease, progress and events go; "" where the workload runs no jobs.
         engines: engine name -> `module.path:function`, or "" for the built-in flow engine.
+        http_hosts: hosts that flows may send requests to, names or `*.NAME`; None: any public host.
         batch_interval: longest an event waits for its batch; 0 sends each event at once.
         batch_size: most events in a batch, 1 to 1000.
         callback_timeout: limit of one callback request.
@@ -102,6 +104,7 @@ class WorkerSettings:
     previous_key: PreviousKey | None = None
     api_base_url: str = ""
     engines: Mapping[str, str] = field(default_factory=lambda: DEFAULT_ENGINES)
+    http_hosts: tuple[str, ...] | None = None
     batch_interval: timedelta = timedelta(seconds=1)
     batch_size: int = 100
     callback_timeout: timedelta = timedelta(seconds=5)
@@ -184,6 +187,7 @@ class WorkerSettings:
             **read_verifying_keys(reader, required=executes),
             api_base_url=shared.read_address(reader, "API_BASE_URL", "invalid_base_url", required=executes) or "",
             engines=read_engines(reader),
+            http_hosts=read_http_hosts(reader),
             **read_callbacks(reader),
             tracing=read_tracing(reader, project_id),
             log_level=shared.read_log_level(reader),
@@ -223,6 +227,7 @@ class WorkerSettings:
             **render_verifying_keys(self.backend_pub, self.backend_kid, self.previous_key),
             "API_BASE_URL": self.api_base_url,
             VARIABLE: render_engines(self.engines),
+            HTTP_HOSTS: render_http_hosts(self.http_hosts),
             **render_callbacks(
                 CallbackSettings(
                     batch_interval=self.batch_interval,

@@ -6,10 +6,14 @@ import asyncio
 import ipaddress
 import socket
 from collections.abc import Callable
+from typing import Final
 
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+_RELAYS: Final = ipaddress.IPv4Network("192.88.99.0/24")
+"""Once the way to 6to4 relays, since RFC 7526 nobody's: whoever announces it now is near."""
 
 AllowAddress = Callable[[str, int, Address], bool]
 """Asked for an address that is refused by default: host as written, port, address -> whether it may be reached."""
@@ -20,10 +24,13 @@ class AddressRefused(OSError):
 
 
 def is_public(address: Address) -> bool:
-    """Whether an address is on the internet: not loopback, link-local (metadata servers), private, shared, multicast
-    or reserved, and not an IPv6 form that a network may carry to an IPv4 address of those.
+    """Whether an address is on the internet: not loopback, link-local (metadata servers), private, shared, multicast,
+    reserved or given up, and not an IPv6 form that a network may carry to an IPv4 address of those.
     """
-    if isinstance(address, ipaddress.IPv6Address) and (address.sixtofour or address.teredo):
+    if isinstance(address, ipaddress.IPv6Address):
+        if address.sixtofour or address.teredo or address.is_site_local:
+            return False
+    elif address in _RELAYS:
         return False
     return address.is_global and not address.is_multicast and not address.is_reserved
 

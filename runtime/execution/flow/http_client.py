@@ -10,6 +10,7 @@ import aiohttp
 from aiohttp.abc import AbstractResolver
 from yarl import URL
 
+from runtime.contract.settings.http_hosts import is_listed
 from runtime.execution.flow.address import AddressRefused, AllowAddress, PublicResolver
 from runtime.execution.flow.faults import FlowFault
 from runtime.execution.flow.http import HttpAnswer, HttpRequest
@@ -31,16 +32,25 @@ class GuardedHttpClient:
     Args:
         allow: lets addresses through that are not public; None: none.
         lookup: resolves names without judging; None: the system's resolver.
+        hosts: those that may be asked, see `is_listed`; None: any.
     """
 
-    def __init__(self, allow: AllowAddress | None = None, lookup: AbstractResolver | None = None) -> None:
+    def __init__(
+        self,
+        allow: AllowAddress | None = None,
+        lookup: AbstractResolver | None = None,
+        hosts: Sequence[str] | None = None,
+    ) -> None:
         self._resolver = PublicResolver(allow, lookup)
+        self._hosts = hosts
 
     async def send(self, request: HttpRequest) -> HttpAnswer:
         """See HttpClient."""
         url = checked_url(request.url)
         check_headers(request.headers)
         host = url.raw_host or ""
+        if self._hosts is not None and not is_listed(self._hosts, host):
+            raise FlowFault(f"{host!r} is not among the hosts that flows may reach here")
         try:
             self._check_literal(url, host)
             return await self._exchange(request, url)

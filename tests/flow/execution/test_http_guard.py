@@ -83,6 +83,7 @@ PRIVATE = [
     "224.0.0.1", "240.0.0.1", "255.255.255.255", "192.0.2.1", "198.18.0.1", "::1", "::", "fe80::1", "fd20:ce::254",
     "fc00::1", "ff02::1", "::ffff:127.0.0.1", "::ffff:169.254.169.254", "::127.0.0.1", "64:ff9b::7f00:1",
     "64:ff9b::a9fe:a9fe", "2002:7f00:1::", "2002:a9fe:a9fe::1", "2001:0:7f00:1::1", "2001:db8::1",
+    "fec0::1", "192.88.99.1",
 ]  # fmt: skip
 
 
@@ -104,6 +105,40 @@ def test_an_address_on_the_internet_is_public(address: str) -> None:
 async def test_this_machine_cannot_be_reached_however_it_is_written(target: Target, host: str) -> None:
     with pytest.raises(FlowFault):
         await GuardedHttpClient().send(HttpRequest("GET", f"http://{host}:{target.port}/"))
+    assert target.requests == []
+
+
+LISTED = ("api.example", "*.wide.example", "93.184.216.34")
+
+
+@pytest.mark.parametrize(
+    "host", ["api.example", "API.Example", "api.example.", "a.wide.example", "b.a.wide.example", "a.wide.example."]
+)
+async def test_a_host_of_the_list_is_looked_up_and_asked(target: Target, host: str) -> None:
+    names = Names(["127.0.0.1"])
+    client = GuardedHttpClient(anywhere, names, LISTED)
+    assert (await client.send(HttpRequest("GET", f"http://{host}:{target.port}/"))).status == 200
+    assert len(names.asked) == 1
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["other.example", "xapi.example", "api.example.evil.example", "a.api.example", "wide.example", "xwide.example",
+     ".wide.example", "api.example..", "93.184.216.34.evil.example", "127.0.0.1", "8.8.8.8", "1572395042", "[::1]",
+     "[::ffff:93.184.216.34]", "аpi.example"],
+)  # fmt: skip
+async def test_another_host_than_those_of_the_list_is_refused_before_any_look_up(target: Target, host: str) -> None:
+    names = Names(["127.0.0.1"])
+    with pytest.raises(FlowFault):
+        await GuardedHttpClient(anywhere, names, LISTED).send(HttpRequest("GET", f"http://{host}:{target.port}/"))
+    assert (names.asked, target.requests) == ([], [])
+
+
+async def test_a_listed_host_that_leads_inside_is_refused_all_the_same(target: Target) -> None:
+    with pytest.raises(FlowFault, match="not public"):
+        await GuardedHttpClient(None, Names(["127.0.0.1"]), LISTED).send(
+            HttpRequest("GET", f"http://api.example:{target.port}/")
+        )
     assert target.requests == []
 
 

@@ -26,6 +26,7 @@ def test_the_least_that_a_stack_says_is_enough() -> None:
 
     assert settings.workloads == (Workload.EXECUTION,)
     assert settings.engines == {"flow": ""}
+    assert settings.http_hosts is None
     assert settings.worker == WorkerPlan()
     assert settings.api == ApiPlan()
     assert settings.executor is None, "an executor is asked for, with an empty section at least"
@@ -43,6 +44,7 @@ def test_values_are_read_as_what_they_mean() -> None:
         worker={"run_timeout_seconds": 60, "push_auth": "in_process", "max_attempts": 5},
         api={"key_hashes": {"shop": "a" * 64}},
         engines={"report": "acme.reports:run"},
+        http_hosts=["api.example.com", "*.example.org"],
         log_level="debug",
         name_prefix="blue",
         collection_prefix="blue-",
@@ -53,6 +55,7 @@ def test_values_are_read_as_what_they_mean() -> None:
     assert settings.worker.max_attempts == 5
     assert settings.api.key_hashes == {"shop": "a" * 64}
     assert settings.engines == {"flow": "", "report": "acme.reports:run"}
+    assert settings.http_hosts == ("api.example.com", "*.example.org")
     assert settings.log_level is LogLevel.DEBUG
     assert settings.names.api == "blue-api"
     assert settings.collection_prefix == "blue-"
@@ -85,6 +88,10 @@ FAULTY: list[tuple[str, Any, str, str]] = [
     ("workloads", ["execution", "execution"], "holdfast:workloads", '["execution", "execution"]'),
     ("workloads", ["sorting"], "holdfast:workloads", '["sorting"]'),
     ("workloads", "execution", "holdfast:workloads", "'execution'"),
+    ("http_hosts", [], "holdfast:http_hosts", "[]"),
+    ("http_hosts", "api.example.com", "holdfast:http_hosts", "'api.example.com'"),
+    ("http_hosts", ["https://a.example/x"], "holdfast:http_hosts", '["https://a.example/x"]'),
+    ("http_hosts", [443], "holdfast:http_hosts", "[443]"),
     ("engines", {"flow": "a:b"}, "holdfast:engines", '{"flow": "a:b"}'),
     ("engines", {"a=x:y,d": "e:f"}, "holdfast:engines", '{"a=x:y,d": "e:f"}'),
     ("engines", {"report": "acme.reports"}, "holdfast:engines", '{"report": "acme.reports"}'),

@@ -31,6 +31,11 @@ project_ids = words.map(lambda word: f"proj-{word}"[:30])
 addresses = words.map(lambda word: f"https://{word}.example")
 accounts = words.map(lambda word: f"{word}@p-test.iam.gserviceaccount.com")
 collections = st.text(string.ascii_letters + string.digits + "-.", min_size=3, max_size=30)
+host_lists = st.none() | st.lists(
+    st.from_regex(r"(\*\.[a-z]{1,9}\.)?[a-z0-9]([a-z0-9-]{0,9}[a-z0-9])?(\.[a-z]{1,9}){0,3}", fullmatch=True),
+    min_size=1,
+    unique=True,
+).map(tuple)
 engine_maps = st.dictionaries(
     words.map(lambda word: word.rstrip("-")), st.sampled_from(["a:b", "acme.jobs:run", "_x.y_1:Z"]), max_size=3
 ).map(lambda entries: {"flow": "", **entries})
@@ -112,6 +117,7 @@ def worker_settings(draw: st.DrawFn) -> WorkerSettings:
         previous_key=draw(previous_keys),
         api_base_url=draw(addresses),
         engines=draw(engine_maps),
+        http_hosts=draw(host_lists),
         tracing=draw(tracings),
         log_level=draw(levels),
         **draw(st.fixed_dictionaries(store)),
@@ -163,6 +169,7 @@ given_executor = st.builds(
     port=st.integers(1, 65535),
     run_timeout=seconds(1, 3570),
     engines=engine_maps,
+    http_hosts=host_lists,
     project_id=st.none() | project_ids,
     tracing=tracings,
     log_level=levels,
