@@ -25,8 +25,9 @@ class PrivateServicesArgs:
 class PrivateServices(pulumi.ComponentResource):
     """A range of addresses for Google's services, and the connection that lets them use it.
 
-    Does not manage the network, nor the API `servicenetworking.googleapis.com`, which the deployer enables once. The
-    connection is left behind when the stack goes: Google keeps it in use for days after the last instance is deleted.
+    Does not manage the network, nor the API `servicenetworking.googleapis.com`, which the deployer enables once. For
+    days after the last instance is deleted Google has the connection in use and refuses to delete it; the peering is
+    taken off the network all the same, which could not be deleted with it.
     """
 
     connection: gcp.servicenetworking.Connection
@@ -49,8 +50,8 @@ class PrivateServices(pulumi.ComponentResource):
             network=args.network.id,
             service="servicenetworking.googleapis.com",
             reserved_peering_ranges=[addresses.name],
-            deletion_policy="ABANDON",
-            # What an earlier stack left behind is taken over.
+            deletion_policy="REMOVE_PEERING",
+            # What is left of an earlier stack is taken over.
             update_on_creation_fail=True,
             opts=child,
         )

@@ -53,7 +53,7 @@ class Changes:
         if not difference.replaces:
             self.updated.append(declared.urn)
             return provider.update(self.now, old, declared)
-        if refusal := _refusal(old):
+        if refusal := self._refusal(old):
             changed = ", ".join(difference.replaces)
             raise ProviderRefused(f"a change of {changed} replaces it, and {refusal}")
         provider.retire(self.now, old)
@@ -75,8 +75,11 @@ class Changes:
             DeploymentFailed: some of them may not be deleted; a line for each.
         """
         gone = [old for old in self.before if self.now.find(old.type, old.name) is None]
+        for old in gone:
+            if provider.stays(old):
+                self.now.put(old)
         refused = [
-            f"{named(old.urn)} is no longer declared, but {refusal}" for old in gone if (refusal := _refusal(old))
+            f"{named(old.urn)} is no longer declared, but {refusal}" for old in gone if (refusal := self._refusal(old))
         ]
         if refused:
             raise DeploymentFailed(refused)
@@ -109,11 +112,10 @@ class Changes:
             protect=registration.protect,
         )
 
-
-def _refusal(resource: Resource) -> str | None:
-    if resource.protect:
-        return "it is protected; deploy it with protect off first"
-    return provider.delete_refusal(resource)
+    def _refusal(self, resource: Resource) -> str | None:
+        if resource.protect:
+            return "it is protected; deploy it with protect off first"
+        return provider.delete_refusal(self.now, resource)
 
 
 def _dependents_first(resources: Iterable[Resource]) -> list[Resource]:

@@ -48,6 +48,14 @@ def _no_guard(_: Resource) -> str | None:
     return None
 
 
+def _not_used(_: Resource, __: World) -> str | None:
+    return None
+
+
+def _goes(_: Resource) -> bool:
+    return False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Behaviour:
     """One resource type.
@@ -60,6 +68,8 @@ class Behaviour:
         missing: things that the inputs name and that do not exist.
         immutable: inputs whose change replaces the resource.
         guard: why the resource must not be deleted; None where it may.
+        user: what else exists and uses the resource, which cannot be deleted until that is gone; None for nothing.
+        stays: whether the resource exists on when its stack has let go of it.
         revised: outputs after an update, from the resource before it and the outputs that `computed` gave.
         auto_name: the input that the platform's provider fills from the logical name where it is absent; "" for none.
         retires_name: True where the platform keeps the name of a deleted resource for days.
@@ -72,6 +82,8 @@ class Behaviour:
     missing: Callable[[Inputs, World], Iterator[Failure]] = _nothing_missing
     immutable: frozenset[str] = frozenset()
     guard: Callable[[Resource], str | None] = _no_guard
+    user: Callable[[Resource, World], str | None] = _not_used
+    stays: Callable[[Resource], bool] = _goes
     revised: Callable[[Resource, dict[str, Any]], dict[str, Any]] = _as_computed
     auto_name: str = ""
     retires_name: bool = False

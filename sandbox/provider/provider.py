@@ -202,9 +202,22 @@ def retire(world: World, resource: Resource) -> None:
         world.retire(resource.type, resource.name)
 
 
-def delete_refusal(resource: Resource) -> str | None:
-    """Why the platform refuses to delete a resource; None where it does not."""
-    return behaviour_of(resource.type).guard(resource)
+def delete_refusal(world: World, resource: Resource) -> str | None:
+    """Why the platform refuses to delete a resource; None where it does not.
+
+    Args:
+        world: what exists besides, without what is deleted before it.
+        resource: what is to be deleted.
+    """
+    behaviour = behaviour_of(resource.type)
+    if (user := behaviour.user(resource, world)) is not None:
+        return f"{user} still uses it, and has to go first"
+    return behaviour.guard(resource)
+
+
+def stays(resource: Resource) -> bool:
+    """Whether a resource exists on when its stack has let go of it."""
+    return behaviour_of(resource.type).stays(resource)
 
 
 def invoke(world: World, token: str, arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -171,11 +171,12 @@ class StandIn(provider_pb2_grpc.ResourceProviderServicer):
         world = self._world()
         found = _by_id(world, request.type, request.id)
         if found is not None:
-            if refusal := provider.delete_refusal(found):
+            if refusal := provider.delete_refusal(world, found):
                 raise ProviderRefused(refusal)
-            world.remove(found.type, found.name)
-            provider.retire(world, found)
-            world.save()
+            if not provider.stays(found):
+                world.remove(found.type, found.name)
+                provider.retire(world, found)
+                world.save()
         return empty_pb2.Empty()
 
     @_answering

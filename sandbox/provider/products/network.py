@@ -10,8 +10,9 @@ from typing import Any, Final
 from sandbox.provider.behaviour import Behaviour, Inputs, Surroundings
 from sandbox.provider.faults import Failure
 from sandbox.provider.limits import at, in_range, matches, one_of
+from sandbox.provider.products.private_services import CONNECTION
 from sandbox.provider.unknown import is_unknown
-from sandbox.world import DNS_RECORD, DNS_ZONE, NETWORK, SUBNET, World, short_name
+from sandbox.world import DNS_RECORD, DNS_ZONE, NETWORK, SUBNET, Resource, World, short_name
 
 _NAME: Final = re.compile(r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 _NAME_RULE: Final = "1 to 63 lower case letters, digits and hyphens, starting with a letter, not ending with a hyphen"
@@ -29,6 +30,13 @@ def _named(inputs: Inputs, _: Surroundings) -> str:
 def _network_computed(name: str, inputs: Inputs, _: World) -> dict[str, Any]:
     full = f"projects/{inputs['project']}/global/networks/{name}"
     return {"id": full, "selfLink": f"https://www.googleapis.com/compute/v1/{full}"}
+
+
+def _network_user(network: Resource, world: World) -> str | None:
+    for connection in world.of_type(CONNECTION):
+        if short_name(str(connection.inputs["network"])) == network.name:
+            return f"the peering of {connection.inputs['service']}"
+    return None
 
 
 def _subnet_rules(inputs: Inputs) -> Iterator[Failure]:
@@ -125,6 +133,7 @@ BEHAVIOURS: Final = {
         defaults=lambda inputs: {"autoCreateSubnetworks": True, "routingMode": "REGIONAL", **inputs},
         rules=lambda inputs: matches(inputs, "name", _NAME, _NAME_RULE),
         immutable=frozenset({"name", "project", "autoCreateSubnetworks"}),
+        user=_network_user,
     ),
     SUBNET: Behaviour(
         name=_named,

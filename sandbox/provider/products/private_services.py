@@ -50,6 +50,7 @@ def _connection_name(inputs: Inputs, _: Surroundings) -> str:
 
 def _connection_rules(inputs: Inputs) -> Iterator[Failure]:
     yield from matches(inputs, "service", _SERVICE, "a service, like servicenetworking.googleapis.com")
+    yield from one_of(inputs, "deletionPolicy", ("ABANDON", "DELETE", "PREVENT", "REMOVE_PEERING"))
     if not inputs["reservedPeeringRanges"]:
         yield Failure("reservedPeeringRanges", "is empty; name an address range")
 
@@ -80,5 +81,7 @@ BEHAVIOURS: Final = {
         rules=_connection_rules,
         missing=_connection_missing,
         immutable=frozenset({"network", "service"}),
+        # Its peering, to be exact, which is no resource of its own.
+        stays=lambda resource: resource.inputs.get("deletionPolicy") == "ABANDON",
     ),
 }

@@ -136,6 +136,28 @@ def test_what_the_platform_protects_is_not_deleted(tmp_path: Path) -> None:
     assert "is no longer declared, but deleteProtectionState is DELETE_PROTECTION_ENABLED" in line
 
 
+def test_a_network_goes_with_its_peering_and_stays_with_one_that_was_left_behind(tmp_path: Path) -> None:
+    def connected() -> None:
+        network = gcp.compute.Network("inside", name="inside", auto_create_subnetworks=False)
+        addresses = gcp.compute.GlobalAddress(
+            "range", name="range", purpose="VPC_PEERING", address_type="INTERNAL", prefix_length=16, network=network.id
+        )
+        gcp.servicenetworking.Connection(
+            "services",
+            network=network.id,
+            service="servicenetworking.googleapis.com",
+            reserved_peering_ranges=[addresses.name],
+            deletion_policy=pulumi.Config().require("policy"),
+        )
+
+    run(connected, tmp_path / "removed", {"policy": "REMOVE_PEERING"})
+    assert len(run(nothing, tmp_path / "removed").world) == 0
+
+    run(connected, tmp_path / "left", {"policy": "ABANDON"})
+    (line,) = lines_of(nothing, tmp_path / "left")
+    assert "but the peering of servicenetworking.googleapis.com still uses it, and has to go first" in line
+
+
 def test_ignored_changes_are_ignored(tmp_path: Path) -> None:
     def labelled() -> None:
         gcp.pubsub.Topic(

@@ -15,8 +15,9 @@ from pulumi.runtime.proto import provider_pb2 as rpc
 
 from sandbox.engine.plugin.servicer import StandIn
 from sandbox.engine.wire import plain_inputs, wrapped_outputs
+from sandbox.provider.products.private_services import CONNECTION, GLOBAL_ADDRESS
 from sandbox.provider.unknown import UNKNOWN, is_unknown
-from sandbox.world import ACCOUNT, SECRET, SECRET_VERSION, SERVICE, SUBSCRIPTION, TOPIC, World
+from sandbox.world import ACCOUNT, NETWORK, SECRET, SECRET_VERSION, SERVICE, SUBSCRIPTION, TOPIC, World
 from tests.support.provider import CONFIG, IMAGE, PROJECT, SERVICE_INPUTS, changed, new_world
 
 NUMBER_UNKNOWN = "3eeb2bf0-c639-47a8-9e75-3b44932eb421"
@@ -208,6 +209,24 @@ def test_the_platforms_refusals_reach_the_engine(plugin: Plugin) -> None:
         plugin.update(SERVICE, "projects/other", SERVICE_INPUTS)
     with pytest.raises(Refused, match="does not answer this function"):
         plugin.provider.Invoke(rpc.InvokeRequest(tok="gcp:x/y:z"), CONTEXT)
+
+
+def test_a_peering_that_was_left_behind_keeps_its_network(plugin: Plugin) -> None:
+    network = plugin.create(NETWORK, {"name": "inside"}).id
+    addresses = {
+        "name": "range", "purpose": "VPC_PEERING", "addressType": "INTERNAL", "prefixLength": 16, "network": network,
+    }  # fmt: skip
+    plugin.create(GLOBAL_ADDRESS, addresses)
+    connection = {
+        "network": network,
+        "service": "servicenetworking.googleapis.com",
+        "reservedPeeringRanges": ["range"],
+        "deletionPolicy": "ABANDON",
+    }
+    plugin.delete(CONNECTION, plugin.create(CONNECTION, connection).id)
+
+    with pytest.raises(Refused, match=r"the peering of servicenetworking\.googleapis\.com still uses it"):
+        plugin.delete(NETWORK, network)
 
 
 def test_what_a_killed_engine_had_created_is_taken_over_by_the_same_place_of_the_program(plugin: Plugin) -> None:

@@ -181,8 +181,8 @@ def test_protected_things_say_why_they_stay(tmp_path: Path) -> None:
         create(world, SECRET, {"secretId": "key", "replication": {"auto": {}}, "deletionProtection": True}),
     ]
 
-    assert all("first" in (provider.delete_refusal(resource) or "") for resource in protected)
-    assert provider.delete_refusal(create(world, TOPIC, {"name": "jobs"})) is None
+    assert all("first" in (provider.delete_refusal(world, resource) or "") for resource in protected)
+    assert provider.delete_refusal(world, create(world, TOPIC, {"name": "jobs"})) is None
 
 
 def test_a_secret_gets_numbered_versions_and_a_known_value_keeps_its_number(tmp_path: Path) -> None:

@@ -109,7 +109,7 @@ def test_a_private_address_needs_the_networks_connection(tmp_path: Path) -> None
 def test_either_protection_keeps_an_instance(world: World, path: str) -> None:
     """BR-119."""
     kept = create(world, SQL_INSTANCE, changed({**INSTANCE, "name": "kept"}, path, value=True))
-    assert provider.delete_refusal(kept) == f"{path} is true; deploy it as false first"
+    assert provider.delete_refusal(world, kept) == f"{path} is true; deploy it as false first"
 
 
 def test_a_deleted_instances_name_stays_taken_also_in_a_world_that_is_loaded_again(world: World) -> None:

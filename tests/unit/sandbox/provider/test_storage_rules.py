@@ -81,7 +81,7 @@ def test_a_bucket_moves_only_by_being_replaced_and_a_kept_one_does_not_go(tmp_pa
     moved = declared(BUCKET, {**BUCKET_INPUTS, "location": "EU"}, world)
 
     assert "location" in provider.diff(kept, moved).replaces
-    assert provider.delete_refusal(kept) == "deletionPolicy is PREVENT; deploy it as DELETE first"
+    assert provider.delete_refusal(world, kept) == "deletionPolicy is PREVENT; deploy it as DELETE first"
     assert kept.outputs["url"] == "gs://letters"
 
 
@@ -171,11 +171,13 @@ def test_a_repository_that_artifact_registry_refuses(path: str, value: Any, fail
 
 
 def test_a_repository_says_where_images_are_pushed(tmp_path: Path) -> None:
-    made = create(new_world(tmp_path), REPOSITORY, REPOSITORY_INPUTS)
+    world = new_world(tmp_path)
+    made = create(world, REPOSITORY, REPOSITORY_INPUTS)
     assert made.outputs["registryUri"] == f"europe-west1-docker.pkg.dev/{PROJECT}/holdfast"
-    assert provider.delete_refusal(made) is None
+    assert provider.delete_refusal(world, made) is None
 
 
 def test_a_repository_that_is_protected_is_not_deleted(tmp_path: Path) -> None:
-    kept = create(new_world(tmp_path), REPOSITORY, {**REPOSITORY_INPUTS, "deletionPolicy": "PREVENT"})
-    assert provider.delete_refusal(kept) == "deletionPolicy is PREVENT; deploy it as DELETE first"
+    world = new_world(tmp_path)
+    kept = create(world, REPOSITORY, {**REPOSITORY_INPUTS, "deletionPolicy": "PREVENT"})
+    assert provider.delete_refusal(world, kept) == "deletionPolicy is PREVENT; deploy it as DELETE first"
