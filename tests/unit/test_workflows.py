@@ -5,7 +5,9 @@ Does not cover their syntax, which actionlint checks in `make check`, nor what t
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -29,6 +31,7 @@ MAY_WRITE: Final = {
     ("up", "up"): {"id-token"},
 }
 WORKSPACE: Final = "${{ github.workspace }}/"
+REFUSED: Final = ".github/refused-preview"
 FILES: Final = ("go-version-file", "cache-dependency-path", "pulumi-version-file", "policyPacks")
 """Inputs of actions that are paths of this repository, one a line."""
 
@@ -127,6 +130,48 @@ def test_each_stack_is_previewed_and_deployed_under_the_policy_pack_one_run_at_a
         "group": "up-${{ inputs.stack }}",
         "cancel-in-progress": False,
     }
+
+
+def test_a_preview_that_fails_is_commented_on_too() -> None:
+    """`pulumi/actions` comments after a success only."""
+    previewing, commenting = workflow("preview")["jobs"]["preview"]["steps"][-2:]
+
+    assert previewing["with"]["comment-on-pr"] is True
+    assert commenting["if"] == f"failure() && steps.{previewing['id']}.outcome == 'failure'"
+    assert commenting["run"] == REFUSED
+    assert os.access(ROOT / REFUSED, os.X_OK)
+    assert set(commenting["env"]) >= {"STACK", "PULL_REQUEST", "GH_TOKEN", "PULUMI_BACKEND_URL"}
+
+
+@pytest.mark.parametrize(
+    ("found", "request_"),
+    [
+        ("", "--method POST repos/my/holdfast/issues/7/comments"),
+        ("11\n12\n", "--method PATCH repos/my/holdfast/issues/comments/11"),
+    ],
+)
+def test_the_comment_on_a_failed_preview_has_its_end_and_takes_the_place_of_the_last_one(
+    tmp_path: Path, found: str, request_: str
+) -> None:
+    _command(tmp_path, "pulumi", f'yes 1234567 | head -n 9000; echo "<{"$*"}> refused"; exit 255')
+    _command(tmp_path, "gh", f"case $* in *--paginate*) printf '{found}' ;; *) echo \"$*\"; cat ;; esac")
+    given = {"GITHUB_REPOSITORY": "my/holdfast", "GITHUB_WORKSPACE": "/w", "PULL_REQUEST": "7", "STACK": "dev"}
+    environment = {**given, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run([ROOT / REFUSED], env=environment, capture_output=True, text=True, timeout=60)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    sent, heading, *body = done.stdout.splitlines()
+    assert request_ in sent
+    assert heading == "#### :tropical_drink: `preview` on holdfast/dev"
+    assert "<summary>Pulumi report</summary>" in body, "the action finds by it what it may edit"
+    assert "&lt;preview --stack dev --diff --color never --policy-pack /w/policies/run> refused" in body
+    assert 60_000 < len(done.stdout) < 65_535
+
+
+def _command(folder: Path, name: str, script: str) -> None:
+    path = folder / name
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
 
 
 def test_the_engine_in_the_workflows_is_the_one_of_the_tests() -> None:
