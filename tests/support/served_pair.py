@@ -189,6 +189,20 @@ class WaitedApi:
         document = await self.memory.get(Key(names.RUNS, run_id))
         return None if document is None else document.data.get(name)
 
+    @property
+    def callers(self) -> set[int]:
+        """Ports of the callers that are connected."""
+        server = self._runner.server
+        assert server is not None
+        transports = [connection.transport for connection in server.connections]
+        return {transport.get_extra_info("peername")[1] for transport in transports if transport is not None}
+
+    async def without(self, *ports: int) -> None:
+        """Returns once callers are not connected any more."""
+        async with asyncio.timeout(30):
+            while self.callers & set(ports):  # noqa: ASYNC110 - no event tells of it
+                await asyncio.sleep(0.005)
+
     def count(self, name: str, **labels: str) -> float:
         """A counter's value; 0 where it has none."""
         return self.metrics.registry.get_sample_value(name, labels) or 0

@@ -147,15 +147,18 @@ async def test_a_body_that_waits_for_its_invitation_is_invited_once_the_key_is_g
         await writer.wait_closed()
 
 
-async def test_a_body_that_does_not_come_is_a_408(served: ServedApi) -> None:
+@pytest.mark.parametrize("drip", [b"", b" "], ids=["comes not at all", "drips"])
+async def test_a_body_that_does_not_come_in_time_is_a_408(served: ServedApi, drip: bytes) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
     writer.write(
         f"POST /v1/runs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {KEY}\r\nContent-Type: application/json\r\n"
-        f"Expect: 100-continue\r\nContent-Length: 10\r\n\r\n".encode()
+        f"Expect: 100-continue\r\nContent-Length: 100\r\n\r\n".encode()
     )
     try:
         await reader.readuntil(b"\r\n\r\n")
-        await served.clock.advance(30)
+        for _ in range(30):
+            writer.write(drip)
+            await served.clock.advance(1)
         assert (await reader.readline()).startswith(b"HTTP/1.1 408")
     finally:
         writer.close()

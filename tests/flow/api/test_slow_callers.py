@@ -1,4 +1,5 @@
-"""Callers that take their time, take nothing, or leave: their runs go on as if nobody looked, nothing of them stays.
+"""Callers that take their time, take nothing, or leave: their runs go on as if nobody looked, and no socket, no wait
+and no task of theirs stays.
 
 A real API and a real executor over sockets, with more data than sockets hold.
 """
@@ -42,6 +43,14 @@ async def ended_untaken(api: WaitedApi, accept: str = NDJSON) -> AsyncIterator[a
         yield response
 
 
+def port_of(response: aiohttp.ClientResponse) -> int:
+    """The caller's port."""
+    assert response.connection is not None
+    assert response.connection.transport is not None
+    port: int = response.connection.transport.get_extra_info("sockname")[1]
+    return port
+
+
 @pytest.mark.parametrize("accept", [NDJSON, SSE])
 async def test_a_caller_that_takes_its_time_gets_everything_and_its_run_waits_for_nobody(
     both: Pair, accept: str
@@ -73,6 +82,7 @@ async def test_a_caller_that_is_let_go_of_can_tell_and_its_run_goes_on(
     monkeypatch.setattr(module, bound, value)
     async with ended_untaken(api) as response:
         await api.counted("streams_total", end="client_closed")
+        await api.without(port_of(response))
         with pytest.raises(aiohttp.ClientPayloadError):
             await response.read()
     monkeypatch.undo()
@@ -167,9 +177,12 @@ async def test_callers_that_leave_in_silence_are_not_waited_for(both: Pair, mode
         async with asyncio.timeout(30):
             while api.app[WATCH].waits < 2:  # noqa: ASYNC110 - no event tells of it
                 await asyncio.sleep(0.01)
+    ports = [writer.get_extra_info("sockname")[1] for _, writer in connections]
+    assert api.callers.issuperset(ports)
     for _, writer in connections:
         await leave(writer)
     await nobody_waits(api)
+    await api.without(*ports)
     silent.go_on.set()
     assert (await api.ended())["result"] == "done"
     if mode == "stream":
@@ -196,3 +209,18 @@ async def test_a_caller_that_leaves_beside_a_drain_holds_nothing_up(
     await api.counted("executor_calls_total", result="left")
     silent.go_on.set()
     assert (await api.ended())["result"] == "done"
+
+
+async def test_a_hundred_idle_connections_hold_up_neither_a_caller_nor_a_drain(both: Pair) -> None:
+    api, _ = both
+    idle = [await asyncio.open_connection("127.0.0.1", api.port) for _ in range(100)]
+    ports = [writer.get_extra_info("sockname")[1] for _, writer in idle]
+    assert (await api.run())[1]["state"] == "succeeded"
+    assert api.callers.issuperset(ports)
+    for _, writer in idle[:50]:
+        writer.close()
+    await api.without(*ports[:50])
+    await api.stop()
+    for reader, writer in idle[50:]:
+        assert await reader.read() == b""
+        writer.close()

@@ -83,7 +83,8 @@ def test_the_api_reads_back_what_was_meant(worker: dict[str, Any], retention: in
 
 @given(st.integers(1, 3570))
 def test_the_executor_reads_back_what_was_meant_and_the_api_waits_for_it(run: int) -> None:
-    plan = stack(executor={"run_timeout_seconds": run}, engines={"report": "acme.reports:run"})
+    hosts = ["api.example.com", "*.example.org"]
+    plan = stack(executor={"run_timeout_seconds": run}, engines={"report": "acme.reports:run"}, http_hosts=hosts)
     assert plan.executor is not None
     meant, api = (
         executor_settings(plan, plan.executor),
@@ -96,6 +97,8 @@ def test_the_executor_reads_back_what_was_meant_and_the_api_waits_for_it(run: in
     assert read == meant
     assert scan(rendered, Role.EXECUTOR) == []
     assert read.run_timeout == api.executor_timeout_max == timedelta(seconds=run)
+    worker = worker_settings(plan, Workload.EXECUTION, align(Plans(plan.worker, plan.api, plan.executor)))
+    assert read.http_hosts == worker.http_hosts == tuple(hosts)
     assert (read.engines, read.backend_pub, read.backend_kid) == (api.engines, api.backend_pub, api.backend_kid)
     assert api.execution_backend is ExecutionBackend.HTTP
     assert api.executor_url == plan.names.address(plan.names.executor)

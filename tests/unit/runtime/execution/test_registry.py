@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 
 import pytest
 
 from runtime.adapters.clock import ManualClock
+from runtime.contract.states import ProgressStatus
 from runtime.execution.entry_point import EntryPointEngine
 from runtime.execution.flow.engine import FlowEngine
 from runtime.execution.process.starter import ProcessStarter
 from runtime.execution.registry import Engines, EngineTools
-from runtime.ports.engine import Isolation
+from runtime.ports.engine import Isolation, RunContext
 
 PLACES = {"wordcount": "jobs.word_count:run", "flow": ""}
 
@@ -46,6 +48,21 @@ def test_each_engine_says_how_it_is_isolated() -> None:
     assert words.check({}) == []
     assert words.check({"x": 1}) != []
     assert engines.get("other") is None
+
+
+async def test_flows_ask_the_hosts_that_the_settings_name_and_no_others() -> None:
+    clock = ManualClock()
+    tools = EngineTools(clock=clock, starter=ProcessStarter(clock), http_hosts=("api.example",))
+    flow = {"start": "a", "nodes": {"a": {"type": "http", "url": "https://other.example/"}}}
+    engine = Engines(PLACES, tools).get("flow")
+    assert engine is not None
+
+    async def emit(event_type: str, payload: object) -> None:
+        """Nobody listens."""
+
+    result = await engine.run(RunContext("r1", 1, flow, None, 60, emit, asyncio.Event()))
+    assert result.status is ProgressStatus.FAILED
+    assert "'other.example' is not among the hosts that flows may reach here" in str(result.error)
 
 
 async def test_engines_without_tools_only_answer_questions() -> None:
