@@ -290,6 +290,20 @@ async def test_a_lone_event_leaves_in_the_turn_that_it_came_in_and_those_after_i
     await end(waiting)
 
 
+async def test_an_engine_may_go_on_with_what_it_emitted() -> None:
+    bench = Bench()
+    payload: dict[str, object] = {"n": 1, "deep": [1]}
+    flat: dict[str, object] = {"n": 1}
+    for number in range(3):
+        payload["n"] = flat["n"] = number
+        await bench.emitter.emit("tick", payload)
+        await bench.emitter.emit("tick", flat)
+    payload.clear()
+    flat.clear()
+    found = [json.loads(encoded)["n"] for _, _, encoded, _ in bench.take()]
+    assert found == [0, 0, 1, 1, 2, 2]
+
+
 async def test_events_fill_writes_of_one_size() -> None:
     bench = Bench()
     writes: list[list[Emitted]] = []
