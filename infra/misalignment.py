@@ -8,6 +8,10 @@ from datetime import timedelta
 from typing import Any, Final
 
 from infra.alignment import Plans, align, known
+from infra.instance_size import cpus_for, mebibytes, memory_for
+from infra.sections.api import ApiPlan
+from infra.sections.executor import ExecutorPlan
+from infra.sections.worker import WorkerPlan
 from runtime.contract import timeouts
 from runtime.contract.alignment import Alignment, Finding
 
@@ -20,9 +24,11 @@ _DAMAGE: Final[Mapping[str, str]] = {
     "T12": "work would stop when the broker hangs up, or its redelivery would find no room",
     "T17": "a caller would be cut off although the run goes on and would have answered",
     "backoff": "Pub/Sub would refuse the subscription",
-    "worker-instances": "the platform would refuse the service",
-    "api-instances": "the platform would refuse the service",
-    "executor-instances": "the platform would refuse the service",
+    **{
+        f"{section}-{rule}": "the platform would refuse the service"
+        for section in ("worker", "api", "executor")
+        for rule in ("instances", "memory")
+    },
     "retention": "a record would go while its run can still be worked, and the run would be forgotten",
 }
 
@@ -53,12 +59,11 @@ _FIELDS: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
     "executor_run": (("executor", "run_timeout"),),
     "executor_timeout": (("executor", "run_timeout"),),
     "run_retention": (("api", "run_retention"),),
-    "worker_min": (("worker", "min_instances"),),
-    "worker_max": (("worker", "max_instances"),),
-    "api_min": (("api", "min_instances"),),
-    "api_max": (("api", "max_instances"),),
-    "executor_min": (("executor", "min_instances"),),
-    "executor_max": (("executor", "max_instances"),),
+    **{
+        f"{section}_{fact}": ((section, field),)
+        for section in ("worker", "api", "executor")
+        for fact, field in (("min", "min_instances"), ("max", "max_instances"), ("cpu", "cpu"), ("memory", "memory"))
+    },
 }
 """Fact -> the settings that it is, or follows from."""
 
@@ -71,7 +76,7 @@ class Change:
     """A value for one setting; None leaves its key out."""
 
     setting: Setting
-    value: int | None
+    value: int | str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +93,7 @@ class Misalignment:
     """
 
     rule_id: str
-    given: Mapping[Setting, int]
+    given: Mapping[Setting, int | str]
     rule: str
     damage: str
     facts: Mapping[str, object]
@@ -122,6 +127,20 @@ def _stack_rules(plans: Plans, facts: Alignment) -> Iterator[Finding]:
             rule = "no more instances can always be there than may be there at most"
             names, values = (f"{section}_min", f"{section}_max"), (plan.min_instances, plan.max_instances)
             yield Finding(f"{section}-instances", names, values, rule, plan.max_instances)
+        if plan is not None:
+            yield from _size_rules(section, plan)
+
+
+def _size_rules(section: str, plan: WorkerPlan | ApiPlan | ExecutorPlan) -> Iterator[Finding]:
+    cpu, memory = (f"{section}_cpu", plan.cpu), (f"{section}_memory", plan.memory)
+    least, fewest = memory_for(int(plan.cpu)), cpus_for(plan.memory)
+    if mebibytes(plan.memory) < mebibytes(least):
+        names, values = zip(memory, cpu, strict=True)
+        yield Finding(f"{section}-memory", names, values, f"{plan.cpu} CPUs must have at least {least}", least)
+    if int(plan.cpu) < fewest:
+        names, values = zip(cpu, memory, strict=True)
+        rule = f"{plan.memory} must have at least {fewest} CPUs"
+        yield Finding(f"{section}-memory", names, values, rule, str(fewest))
 
 
 def _described(found: Finding, plans: Plans) -> Misalignment:
@@ -140,7 +159,7 @@ def _described(found: Finding, plans: Plans) -> Misalignment:
 def _passing(found: Finding, plans: Plans, involved: list[Setting]) -> tuple[Change, ...]:
     """The first change, or the first set of them, that makes the rule hold and breaks no other."""
     defaults = tuple(Change(setting, _default(plans, setting)) for setting in involved)
-    proposals = [(Change(involved[0], found.passing),)] if isinstance(found.passing, int) else []
+    proposals = [(Change(involved[0], found.passing),)] if isinstance(found.passing, int | str) else []
     proposals += [(change,) for change in defaults]
     before = {finding.id for finding in _findings(plans)}
     for proposal in proposals:
@@ -168,14 +187,14 @@ def _changed(plans: Plans, changes: tuple[Change, ...]) -> Plans | None:
     return plans
 
 
-def _value(plans: Plans, setting: Setting) -> int | None:
+def _value(plans: Plans, setting: Setting) -> int | str | None:
     spelled = _spelled(getattr(getattr(plans, setting[0]), setting[1]))
-    return spelled if isinstance(spelled, int) else None
+    return spelled if isinstance(spelled, int | str) else None
 
 
-def _default(plans: Plans, setting: Setting) -> int | None:
+def _default(plans: Plans, setting: Setting) -> int | str | None:
     spelled = _spelled(type(getattr(plans, setting[0])).model_fields[setting[1]].default)
-    return spelled if isinstance(spelled, int) else None
+    return spelled if isinstance(spelled, int | str) else None
 
 
 def _spelled(value: Any) -> Any:

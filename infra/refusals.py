@@ -172,7 +172,7 @@ def place_of(setting: Setting) -> Place:
 
 def _change(change: Change) -> str:
     key = _key(place_of(change.setting))
-    return f"{key} left out" if change.value is None else f"{key}: {change.value}"
+    return f"{key} left out" if change.value is None else f"{key}: {json.dumps(change.value)}"
 
 
 def _field(place: Place) -> FieldInfo:

@@ -10,6 +10,7 @@ from runtime.contract.names import service_url
 from sandbox.provider.behaviour import Behaviour, Inputs, Surroundings, account_missing
 from sandbox.provider.faults import Failure
 from sandbox.provider.limits import at, in_range, lasts, matches, one_of
+from sandbox.provider.products.container_size import size_failures
 from sandbox.provider.products.probes import STARTUP_DEFAULT, probe_failures, with_probe_defaults
 from sandbox.provider.unknown import is_unknown
 from sandbox.world import SECRET, SERVICE, Resource, World
@@ -44,7 +45,6 @@ def _defaults(inputs: Inputs) -> dict[str, Any]:
         **inputs,
         "template": {
             "timeout": "300s",
-            "executionEnvironment": "EXECUTION_ENVIRONMENT_GEN2",
             **template,
             "scaling": {"minInstanceCount": 0, "maxInstanceCount": 100, **template.get("scaling", {})},
             "maxInstanceRequestConcurrency": concurrency,
@@ -84,7 +84,8 @@ def _rules(inputs: Inputs) -> Iterator[Failure]:
         at_container = f"template.containers[{index}]"
         yield from _variables(container, f"{at_container}.envs")
         yield from probe_failures(container, at_container)
-        for failure in in_range(container, "ports.containerPort", 1, 65535):
+        sized = size_failures(container, at(inputs, "template.executionEnvironment"))
+        for failure in (*sized, *in_range(container, "ports.containerPort", 1, 65535)):
             yield Failure(f"{at_container}.{failure.path}", failure.reason)
 
 

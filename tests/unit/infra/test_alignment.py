@@ -18,7 +18,14 @@ from infra.sections.worker import WorkerPlan
 from runtime.contract.timeouts import advise, check
 from tests.support.stacks import refused
 
+SIZE = {
+    "cpu": st.sampled_from(["1", "2", "4", "6", "8"]),
+    "memory": st.sampled_from(
+        ["128Mi", "2047Mi", "2Gi", "4095Mi", "4Gi", "4097Mi", "8193Mi", "16385Mi", "25Gi", "32Gi"]
+    ),
+}
 WORKER = {
+    **SIZE,
     "request_timeout_seconds": st.integers(60, 3600),
     "run_timeout_seconds": st.integers(1, 3570),
     "heartbeat_seconds": st.integers(5, 600),
@@ -33,11 +40,13 @@ WORKER = {
     "min_instances": st.integers(0, 5),
 }
 API = {
+    **SIZE,
     "run_retention_seconds": st.integers(3600, 700000),
     "max_instances": st.integers(1, 3),
     "request_timeout_seconds": st.integers(60, 3600),
 }
 EXECUTOR = {
+    **SIZE,
     "run_timeout_seconds": st.integers(1, 3570),
     "max_instances": st.integers(1, 3),
     "min_instances": st.integers(0, 3),
@@ -65,7 +74,7 @@ def changed(before: Plans, changes: tuple[Change, ...]) -> Plans:
         plan = getattr(before, section)
         name = type(plan).model_fields[field].annotation
         lasting = name is timedelta or "timedelta" in str(name)
-        value = change.value if change.value is None or not lasting else timedelta(seconds=change.value)
+        value = timedelta(seconds=change.value) if lasting and isinstance(change.value, int) else change.value
         before = replace(before, **{section: plan.model_copy(update={field: value})})
     return before
 
@@ -174,6 +183,22 @@ def test_the_contracts_rules_are_all_asked(stack: Plans) -> None:
             ),
         ),
         (
+            {"executor": {"cpu": "8", "memory": "2Gi"}},
+            (
+                "misaligned_stack_value: holdfast:executor.memory is 2Gi, holdfast:executor.cpu is 8, but 8 CPUs must "
+                "have at least 4Gi (executor-memory: executor memory 2Gi, executor cpu 8): the platform would refuse "
+                'the service; holdfast:executor.memory: "4Gi" would pass'
+            ),
+        ),
+        (
+            {"worker": {"memory": "10Gi"}},
+            (
+                "misaligned_stack_value: holdfast:worker.cpu is 1, holdfast:worker.memory is 10Gi, but 10Gi must have "
+                "at least 4 CPUs (worker-memory: worker cpu 1, worker memory 10Gi): the platform would refuse the "
+                'service; holdfast:worker.cpu: "4" would pass'
+            ),
+        ),
+        (
             {"executor": {"min_instances": 11}},
             (
                 "misaligned_stack_value: holdfast:executor.min_instances is 11, holdfast:executor.max_instances is 10, "
@@ -185,6 +210,6 @@ def test_the_contracts_rules_are_all_asked(stack: Plans) -> None:
     ],
 )
 def test_what_does_not_fit_together_is_told_in_the_stacks_own_words(
-    sections_: dict[str, dict[str, int]], expected: str
+    sections_: dict[str, dict[str, Any]], expected: str
 ) -> None:
     assert refused(**sections_) == [expected]
