@@ -51,7 +51,11 @@ class PushVerifier:
 
     def knows(self, authorization: Sequence[bytes], audience: str) -> bool:
         """Whether `verify` would return without a look at the token: this very header was found good before."""
-        return self._is_known(authorization, audience, self._clock.now().timestamp())
+        if len(authorization) != 1:
+            return False
+        # Nothing that counted then may have changed.
+        known = self._verified.find(authorization[0], audience, self._clock.now().timestamp())
+        return known is not None and (known.key is None or self._keys.known(known.kid) is known.key)
 
     async def verify(self, authorization: Sequence[bytes], audience: str) -> None:
         """Returns where the request is from the expected identity.
@@ -66,9 +70,9 @@ class PushVerifier:
             PushRefused
             KeySetUnavailable: nothing can be said about the caller now.
         """
-        now = self._clock.now().timestamp()
-        if self._is_known(authorization, audience, now):
+        if self.knows(authorization, audience):
             return
+        now = self._clock.now().timestamp()
         try:
             token = parse_token(_bearer(authorization))
         except TokenMalformed as error:
@@ -85,13 +89,6 @@ class PushVerifier:
             key = await self._check_signature(token, kid)
         verified = Verified(kid=kid, key=key, audience=audience, begins=begins, until=until)
         self._verified.add(authorization[0], verified)
-
-    def _is_known(self, authorization: Sequence[bytes], audience: str, now: float) -> bool:
-        """Whether this very header was found good before, and nothing that counted then has changed."""
-        if len(authorization) != 1:
-            return False
-        known = self._verified.find(authorization[0], audience, now)
-        return known is not None and (known.key is None or self._keys.known(known.kid) is known.key)
 
     async def _check_signature(self, token: CompactToken, kid: str) -> Key:
         key = await self._keys.key(kid)

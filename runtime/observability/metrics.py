@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Metric, generate_latest
 
 UNMATCHED: Final = "unmatched"
 """Route of what no route has."""
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"})
 _OTHER: Final = "other"
+
+
+class _Tally:
+    """Counts of what happens at every request, in plain numbers: they go to their counters when somebody looks."""
+
+    def __init__(self) -> None:
+        self._counts: dict[Counter, int] = {}
+
+    def add(self, counter: Counter) -> None:
+        """One more."""
+        self._counts[counter] = self._counts.get(counter, 0) + 1
+
+    def collect(self) -> Iterable[Metric]:
+        """Called by the registry before the counters themselves are."""
+        counts, self._counts = self._counts, {}
+        for counter, count in counts.items():
+            counter.inc(count)
+        return ()
 
 
 class Metrics:
@@ -18,6 +37,8 @@ class Metrics:
     def __init__(self) -> None:
         self.registry: Final = CollectorRegistry(auto_describe=True)
         registry = self.registry
+        self._tally: Final = _Tally()
+        registry.register(self._tally)
         self.requests = Counter(
             "http_requests", "Requests by matched route, method and status sent", ["route", "method", "status"],
             registry=registry,
@@ -57,7 +78,7 @@ class Metrics:
         counter = self._delivered.get(outcome)
         if counter is None:
             counter = self._delivered[outcome] = self.deliveries.labels(outcome)
-        counter.inc()
+        self._tally.add(counter)
 
     def answered(self, route: str, method: str, status: int) -> None:
         """Counts a request by the pattern that it matched, its method as sent, and the status of its answer."""
@@ -65,7 +86,7 @@ class Metrics:
         if counter is None:
             word = method if method in _METHODS else _OTHER
             counter = self._answered[route, word, status] = self.requests.labels(route, word, str(status))
-        counter.inc()
+        self._tally.add(counter)
 
     def malformed(self, status: int) -> None:
         """Counts what was answered without being a request: it has neither a route nor a method to trust."""
