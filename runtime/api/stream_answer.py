@@ -6,6 +6,7 @@ Whoever has the events puts them down and goes on; the caller's own request send
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 from collections.abc import Sequence
 from enum import StrEnum
@@ -92,6 +93,7 @@ class StreamAnswer:
         self._is_whole = False
         self._let_go_as: str | None = None
         self._is_closed = False
+        self._is_sent = False
         self._changed = asyncio.Event()
         self._taken = asyncio.Event()
         self.begun = False
@@ -146,6 +148,7 @@ class StreamAnswer:
                     async with self._clock.timeout(STALL_SECONDS):
                         await self.response.write(data)
                 elif self._is_closed:
+                    self._is_sent = True
                     return
                 else:
                     self._taken.set()
@@ -181,13 +184,14 @@ class StreamAnswer:
     def _end(self) -> str:
         if is_gone(self.request):
             return "client_closed"
-        return "completed" if self._is_whole and not self._backlog else "cut"
+        return "completed" if self._is_whole and self._is_sent else "cut"
 
     async def _prepare(self) -> None:
         transport = self.request.transport
         connection = None if transport is None else transport.get_extra_info("socket")
         if connection is not None:
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES)
+            with contextlib.suppress(OSError):  # only how soon a stall is seen depends on it
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES)
         async with self._clock.timeout(STALL_SECONDS):
             await self.response.prepare(self.request)
 
