@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 import aiohttp
 import pytest
 
-from runtime.api import backlog, executions, stream_answer
+from runtime.api import backlog, executions, stream_answer, stream_run, sync_run, watch
 from runtime.api.app import WATCH
 from runtime.contract.states import ProgressStatus
 from runtime.executor.channel import ChannelRules
@@ -162,8 +162,13 @@ async def nobody_waits(api: WaitedApi) -> None:
 
 @LEAVES
 @pytest.mark.parametrize("mode", ["sync", "stream"])
-async def test_callers_that_leave_in_silence_are_not_waited_for(both: Pair, mode: str, leave: Leave) -> None:
+async def test_callers_that_leave_in_silence_are_not_waited_for(
+    both: Pair, monkeypatch: pytest.MonkeyPatch, mode: str, leave: Leave
+) -> None:
     """BR-63: the first caller and one that repeats its request, while the run says nothing."""
+    monkeypatch.setattr(stream_run, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(sync_run, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(watch, "POLL_SECONDS", 0.05)
     api, executor = both
     silent = Silent(executor)
     connections = [await call(api, mode)]
