@@ -16,10 +16,9 @@ pulumi config set holdfast:previous_signing_key_id {new}
 pulumi up
 
 # 2. The new key signs, and what the old one has signed is still accepted.
-pulumi config set holdfast:previous_signing_public_key "$(pulumi config get holdfast:signing_public_key)"
+pulumi config set holdfast:previous_signing_public_key "$(pulumi stack output signing_public_key)"
 pulumi config set holdfast:previous_signing_key_id {current}
 base64 -w0 < {new}.pem | pulumi config set --secret holdfast:signing_key
-openssl pkey -in {new}.pem -pubout | base64 -w0 | pulumi config set holdfast:signing_public_key
 pulumi config set holdfast:signing_key_id {new}
 pulumi up
 rm {new}.pem

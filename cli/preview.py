@@ -18,16 +18,15 @@ from runtime.identity.keys import environment_value, generate_job_keys
 from sandbox.engine.deployment import DeploymentFailed
 from sandbox.engine.pulumi_cli import Plan, PulumiEngine, policy_packs
 from sandbox.engine.pulumi_home import PulumiHome
-from sandbox.stack_file import merged, read_stack_file
+from sandbox.stack_file import read_stack_file
 
 _SIGNING_KEY: Final = "holdfast:signing_key"
-_PUBLIC_KEY: Final = "holdfast:signing_public_key"
 
 
 def preview_stack(out: Console, stack: str, project_dir: Path = Path()) -> ExitCode:
     """Previews a stack against an empty project, with the stand-in provider; nothing is kept.
 
-    The stack's encrypted values stay closed: a key pair made for the preview stands in for the signing key.
+    The stack's encrypted values stay closed: a key made for the preview stands in for the signing key.
 
     Raises:
         CommandFailed: there is no such stack file, another value is encrypted, or there is no `pulumi` command.
@@ -68,9 +67,7 @@ def _values(project_dir: Path, stack: str) -> tuple[dict[str, str], dict[str, st
             f"{path}: {', '.join(closed)} cannot be read offline, it is encrypted; only {_SIGNING_KEY} may be",
             ExitCode.USAGE,
         )
-    pair = generate_job_keys()
-    config = merged(values, {_PUBLIC_KEY: environment_value(pair.public_pem)})
-    return config, {_SIGNING_KEY: environment_value(pair.private_pem)}
+    return values, {_SIGNING_KEY: environment_value(generate_job_keys().private_pem)}
 
 
 def _is_encrypted(value: str) -> bool:

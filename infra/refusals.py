@@ -23,6 +23,8 @@ SIGNING_KEY: Final = f"{NAMESPACE}signing_key"
 Place = tuple[str, ...]
 """Full key, and the key inside its section."""
 
+_DERIVED: Final = {f"{NAMESPACE}signing_public_key": SIGNING_KEY}
+"""What looks like a setting -> the setting that it follows from."""
 _PLAIN_KEY: Final = re.compile(r"[A-Za-z0-9_.:-]{1,80}", re.ASCII)
 
 
@@ -43,6 +45,8 @@ def missing(place: Place) -> Fault:
 
 def unknown(place: Place, value: Any) -> Fault:
     """A key that is no setting."""
+    if source := _DERIVED.get(_key(place)):
+        return Fault("unknown_stack_key", f"{_key(place)} is no setting, it follows from {source}; remove it")
     known = _fields(SECTIONS[place[0]] if len(place) == 2 else StackSettings)
     by_name = {key.rpartition(":")[2]: key for key in known}
     close = get_close_matches(place[-1].rpartition(":")[2], by_name, n=1)
@@ -75,8 +79,9 @@ def half_a_key(missing: str, given: str, passing: str) -> Fault:
 def same_key(key: str, current: str) -> Fault:
     """The current key as its own predecessor, as when the commands of a rotation are run twice."""
     detail = (
-        f"{key} is the key of {current}, but must be another one: jobs of the previous key would be refused; set the "
-        f"key that {current} was before the change, which the history of the stack file has, or leave out both"
+        f"{key} is the public half of {current}, but must be that of another key: jobs of the previous key would be "
+        f"refused; set the key that signed before the change, which until the next deployment is what "
+        f"`pulumi stack output signing_public_key` says, or leave out both"
     )
     return Fault("invalid_stack_value", detail)
 
@@ -134,15 +139,6 @@ def not_built(workload: str) -> Fault:
     passing = f"{key}: {json.dumps(sorted(BUILT))} would pass"
     detail = f"{key} has {workload}, which is not built yet: its messages would have no worker; {passing}"
     return Fault("workload_not_built", detail)
-
-
-def another_pair(key: str) -> Fault:
-    """A public key that is not that of the signing key."""
-    detail = (
-        f"{key} is the public key of another pair than {SIGNING_KEY}, but must belong to it: every job would be "
-        f"refused; set it with `openssl pkey -in key.pem -pubout | base64 -w0 | pulumi config set {key}`"
-    )
-    return Fault("invalid_stack_value", detail)
 
 
 def _passing(place: Place, said: Explanation) -> str:

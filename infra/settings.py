@@ -8,12 +8,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Annotated, Final, get_args
 
 from pydantic import BeforeValidator, ConfigDict, Field
 
 from infra.fields import Explanation, Flag, explained, fitting, shaped
 from infra.naming import PREFIX_MAX, Names
+from infra.public_key import derive_public_key, is_signing_key
 from infra.sections.alerts import AlertsPlan
 from infra.sections.api import ApiPlan
 from infra.sections.artifact_repository import ArtifactRepositoryPlan
@@ -106,22 +108,21 @@ class StackSettings(Section):
         None,
     )
     """Image of every service; None: the deployment builds it."""
-    signing_key: Annotated[str, fitting(job_keys.is_private_key)] = explained(
+    signing_key: Annotated[str, fitting(is_signing_key)] = explained(
         Explanation(job_keys.PRIVATE_RULE, "no job could be signed", job_keys.PASSING, secret=True)
     )
     """Key that signs jobs; a secret of the stack."""
-    signing_public_key: Annotated[str, fitting(job_keys.is_public_key)] = explained(
-        Explanation(job_keys.PUBLIC_RULE, "every job would be refused", job_keys.PASSING, secret=True)
-    )
-    """The key that belongs to `signing_key`. No secret, but a refused value may be one, set under the wrong key."""
     signing_key_id: Annotated[str, fitting(rules.is_key_id)] = explained(
         Explanation(rules.KEY_ID_RULE, "jobs would be refused", DEFAULT_KEY_ID), DEFAULT_KEY_ID
     )
-    """Id of both."""
+    """Id of that key, and of its public half."""
     previous_signing_public_key: Annotated[str | None, fitting(job_keys.is_public_key)] = explained(
         Explanation(job_keys.PUBLIC_RULE, "its jobs would be refused", job_keys.PASSING, secret=True), None
     )
-    """A second key whose jobs are accepted, see PreviousKey; None: there is none."""
+    """A second key whose jobs are accepted, see PreviousKey; None: there is none.
+
+    No secret, but a refused value may be one, set under the wrong key.
+    """
     previous_signing_key_id: Annotated[str | None, fitting(rules.is_key_id)] = explained(
         Explanation(rules.KEY_ID_RULE, "its jobs would be refused", another_key_id(DEFAULT_KEY_ID)), None
     )
@@ -179,6 +180,14 @@ class StackSettings(Section):
     """None: no alerts."""
     public_endpoint: PublicEndpointPlan | None = None
     """None: the API has its run.app address only."""
+
+    @cached_property
+    def signing_public_key(self) -> str:
+        """What jobs are checked with: the public half of `signing_key`; no secret."""
+        key = derive_public_key(self.signing_key)
+        if key is None:
+            raise AssertionError("the signing key has been checked")
+        return key
 
     @property
     def previous_key(self) -> PreviousKey | None:

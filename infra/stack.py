@@ -81,6 +81,7 @@ def deploy(settings: StackSettings) -> Mapping[str, pulumi.Input[str]]:
     api = _deploy_api(settings, image, api_env, store, execution, letters, sink, executor, network)
     Schedule("tick", ScheduleArgs(settings=settings, api=api))
     exports = {**image.exports, "api_address": api.address, "api_service": api.service.name}
+    exports["signing_public_key"] = settings.signing_public_key
     if executor is not None:
         exports["executor_address"] = executor.address
     exports["dead_letter_bucket"] = sink.bucket.name

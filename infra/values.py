@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 from infra import refusals
 from infra.alignment import Plans
 from infra.misalignment import misalignments
+from infra.public_key import derive_public_key
 from infra.sections.api import ApiPlan
 from infra.sections.executor import ExecutorPlan
 from infra.sections.image_build import is_builder_installed
@@ -32,7 +33,6 @@ _IMAGE: Final = f"{NAMESPACE}image"
 _IMAGE_BUILD: Final = f"{NAMESPACE}image_build"
 _REPOSITORY: Final = f"{NAMESPACE}artifact_repository"
 _PROVIDER_KEYS: Final = frozenset({"gcp:project", "gcp:region"})
-_PUBLIC_KEY: Final = f"{NAMESPACE}signing_public_key"
 
 Plan = TypeVar("Plan", bound=BaseModel)
 Faults = dict[tuple[str, ...], Fault]
@@ -56,8 +56,6 @@ def load_settings(values: Mapping[str, str], secret_keys: Collection[str], stack
     faults.update(_not_built(tree.get(f"{NAMESPACE}workloads")))
     if _SIGNING_KEY in values and _SIGNING_KEY not in secret_keys:
         faults.setdefault((_SIGNING_KEY,), refusals.plain_secret(_SIGNING_KEY))
-    if settings is not None and not job_keys.may_belong(settings.signing_public_key, settings.signing_key):
-        faults[_PUBLIC_KEY,] = refusals.another_pair(_PUBLIC_KEY)
     for place, fault in {**_previous_key(tree), **_image(tree)}.items():
         faults.setdefault(place, fault)
     misaligned = _misaligned(tree, faults)
@@ -118,8 +116,8 @@ def _previous_key(tree: Mapping[str, Any]) -> Faults:
     if len(missing) == 1:
         (name,), (given,) = missing, passing.keys() & tree.keys()
         return {(name,): refusals.half_a_key(name, given, passing[name])}
-    if not missing and tree[_PREVIOUS_KEY] == tree.get(_PUBLIC_KEY):
-        return {(_PREVIOUS_KEY,): refusals.same_key(_PREVIOUS_KEY, _PUBLIC_KEY)}
+    if not missing and job_keys.is_same_public_key(tree[_PREVIOUS_KEY], derive_public_key(tree.get(_SIGNING_KEY))):
+        return {(_PREVIOUS_KEY,): refusals.same_key(_PREVIOUS_KEY, _SIGNING_KEY)}
     if not missing and tree[_PREVIOUS_ID] == current:
         return {(_PREVIOUS_ID,): refusals.same_key_id(_PREVIOUS_ID, current, _KEY_ID, passing[_PREVIOUS_ID])}
     return {}

@@ -23,12 +23,10 @@ class LocalKeys:
 
     Attributes:
         signing_key: base64 of the PEM that jobs are signed with.
-        signing_public_key: base64 of its public half.
         api_key: for the first caller.
     """
 
     signing_key: str = field(repr=False)
-    signing_public_key: str
     api_key: str = field(repr=False)
 
     @property
@@ -41,11 +39,10 @@ def local_keys(state_dir: Path) -> LocalKeys:
     """The keys of a state folder, made at the first call. Blocks for as long as the disk does."""
     path = state_dir / _FILE
     if path.exists():
-        return LocalKeys(**json.loads(path.read_text()))
-    pair = generate_job_keys()
+        saved = json.loads(path.read_text())
+        return LocalKeys(signing_key=saved["signing_key"], api_key=saved["api_key"])
     keys = LocalKeys(
-        signing_key=environment_value(pair.private_pem),
-        signing_public_key=environment_value(pair.public_pem),
+        signing_key=environment_value(generate_job_keys().private_pem),
         api_key=f"hf_{API_KEY_NAME}_{secrets.token_urlsafe(_SECRET_BYTES)}",
     )
     save_keys(state_dir, keys)

@@ -149,10 +149,7 @@ class LocalStack:
         from sandbox.engine.embedded import realise  # Pulumi is slow to import: beside the database's start, not before
 
         values = read_stack_file(self._project_dir / f"Pulumi.{STACK}.yaml")
-        own = {
-            "holdfast:signing_public_key": self.keys.signing_public_key,
-            "holdfast:api": {"key_hashes": {API_KEY_NAME: self.keys.api_key_hash}},
-        }
+        own = {"holdfast:api": {"key_hashes": {API_KEY_NAME: self.keys.api_key_hash}}}
         config = merged(merged(values, own), self._options.changes)
         secrets = {"holdfast:signing_key": self.keys.signing_key}
         if self._options.engine is Engine.PULUMI:

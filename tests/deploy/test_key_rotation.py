@@ -44,7 +44,7 @@ def test_a_rotation_updates_the_services_alone_and_breaks_no_rule_on_its_way(tmp
     """BR-126: a public key is no secret. BR-128: the new version is there before the old one goes."""
     realised(tmp_path, **WHOLE)
     known = realised(tmp_path, **WHOLE, previous_signing_public_key=NEW.public, previous_signing_key_id=NEW_ID)
-    rotated: dict[str, Any] = {"signing_key": NEW.private, "signing_public_key": NEW.public, "signing_key_id": NEW_ID}
+    rotated: dict[str, Any] = {"signing_key": NEW.private, "signing_key_id": NEW_ID}
     signing = realised(
         tmp_path, **WHOLE, **rotated,
         previous_signing_public_key=OLD.public, previous_signing_key_id=DEFAULT_KEY_ID,
@@ -56,6 +56,7 @@ def test_a_rotation_updates_the_services_alone_and_breaks_no_rule_on_its_way(tmp
         assert short(stack.updated) == updated
         assert short(stack.created) == short(stack.deleted) == versions
         assert stack.warnings == ()
+    assert [stack.outputs["signing_public_key"] for stack in (known, signing)] == [OLD.public, NEW.public]
     for stack, expected, version in (
         (known, told(OLD.public, DEFAULT_KEY_ID, NEW.public, NEW_ID), "1"),
         (signing, told(NEW.public, NEW_ID, OLD.public, DEFAULT_KEY_ID), "2"),

@@ -44,7 +44,7 @@ VALUES: Final[Mapping[str, Mapping[str, Any]]] = {
     "swapped timeouts": {"worker": {"request_timeout_seconds": 540, "run_timeout_seconds": 600}},
     "no signing key": {SIGNING_KEY: None},
     "a signing key that is none": {SIGNING_KEY: "c2VzYW1l"},
-    "another public key": {"signing_public_key": pair("other").public},
+    "the public key, which is no setting": {"signing_public_key": pair("other").public},
     "a previous key without its id": {"previous_signing_public_key": pair("other").public},
     "a rotation's commands twice": {"previous_signing_public_key": pair().public, "previous_signing_key_id": "k0"},
     "one id for two keys": {

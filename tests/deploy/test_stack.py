@@ -20,7 +20,7 @@ from sandbox.engine.registration import without
 from sandbox.stack_file import read_stack_file
 from sandbox.world import DATABASE, FIELD, INDEX, SCHEDULER_JOB, SECRET, SERVICE, SUBSCRIPTION, TOPIC
 from tests.support.job_keys import pair
-from tests.support.stacks import NUMBER, PROJECT, REGION, SIGNING_KEY, WHOLE, realised, stack_values
+from tests.support.stacks import NUMBER, PROJECT, REGION, SIGNING_KEY, WHOLE, realised
 
 ROOT = Path(__file__).parents[2]
 URNS = Path(__file__).with_name("urns.txt")
@@ -108,7 +108,7 @@ def test_a_new_signing_key_is_a_new_version_before_the_old_one_goes(tmp_path: Pa
     """BR-128."""
     realised(tmp_path)
     other = pair("other")
-    second = realised(tmp_path, signing_key=other.private, signing_public_key=other.public)
+    second = realised(tmp_path, signing_key=other.private)
 
     assert short(second.created) == short(second.deleted) == ["signing-version"]
     assert short(second.updated) == ["api-service", "execution-service"]
@@ -135,6 +135,7 @@ def _texts(value: Any) -> list[str]:
 def test_the_stack_says_where_things_are(stack: Deployment) -> None:
     assert stack.outputs == {
         "api_address": API_URL,
+        "signing_public_key": pair().public,
         "api_service": API,
         "dead_letter_bucket": f"{PROJECT}-holdfast-dead-letters",
         "execution_topic": f"projects/{PROJECT}/topics/holdfast-execution-jobs",
@@ -232,10 +233,7 @@ def test_a_test_can_take_one_grant_away(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["local", "dev", "prod"])
 def test_the_stack_files_of_the_repository_hold(tmp_path: Path, name: str) -> None:
-    values = {
-        **read_stack_file(ROOT / f"Pulumi.{name}.yaml"),
-        "holdfast:signing_public_key": stack_values()["holdfast:signing_public_key"],
-    }
+    values = read_stack_file(ROOT / f"Pulumi.{name}.yaml")
     deployment = realise(values, {SIGNING_KEY: pair().private}, stack=name, world_dir=tmp_path)
 
     assert len(deployment.world.of_type(SERVICE)) == 3

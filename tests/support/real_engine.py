@@ -17,7 +17,6 @@ from tests.support.job_keys import pair
 from tests.support.requirements import missing
 
 ROOT = Path(__file__).parents[2]
-PUBLIC_KEY = "holdfast:signing_public_key"
 SIGNING_KEY = "holdfast:signing_key"
 
 
@@ -30,9 +29,10 @@ def binary() -> Path:
 
 
 def values_of(stack: str, **changes: Any) -> dict[str, str]:
-    """The values of a stack file with a public key; a mapping is merged into its section."""
-    base = {**read_stack_file(ROOT / f"Pulumi.{stack}.yaml"), PUBLIC_KEY: pair().public}
-    return merged(base, {f"holdfast:{name}": value for name, value in changes.items()})
+    """The values of a stack file; a mapping is merged into its section."""
+    return merged(
+        read_stack_file(ROOT / f"Pulumi.{stack}.yaml"), {f"holdfast:{name}": value for name, value in changes.items()}
+    )
 
 
 def engine(folder: Path, stack: str, program: Callable[[], None] | None = None, **changes: Any) -> PulumiEngine:

@@ -44,7 +44,6 @@ def stack_values(**changes: Any) -> dict[str, str]:
         "holdfast:project_number": NUMBER,
         "holdfast:image": IMAGE,
         "holdfast:deletion_protection": "false",
-        "holdfast:signing_public_key": pair().public,
         SIGNING_KEY: pair().private,
     }
     values.update({name if ":" in name else f"holdfast:{name}": value for name, value in changes.items()})

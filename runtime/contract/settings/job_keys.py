@@ -26,8 +26,6 @@ _P256: Final = bytes.fromhex("06082a8648ce3d030107")
 """DER of the object identifier prime256v1."""
 _SPKI_P256: Final = bytes.fromhex("3059301306072a8648ce3d0201") + _P256 + bytes.fromhex("03420004")
 """DER in front of the two coordinates of an uncompressed public key."""
-_OWN_PUBLIC: Final = bytes.fromhex("a14403420004")
-"""DER in front of the coordinates of the public key inside a private one, RFC 5915 section 3."""
 _PRIME: Final = 2**256 - 2**224 + 2**192 + 2**96 - 1
 _B: Final = 0x5AC635D8AA3A93E7B3EBBD55769886BC651D06B0CC53B0F63BCE3C3E27D2604B
 """Coefficients of the curve y^2 = x^3 - 3x + b, SEC 2 section 2.4.2."""
@@ -54,14 +52,10 @@ def is_private_key(value: str) -> bool:
     return der is not None and der[:1] == b"\x30" and _P256 in der and 48 <= len(der) <= 256
 
 
-def may_belong(public: str, private: str) -> bool:
-    """Whether a public key can be that of a private key, both of the right form.
-
-    A private key that was written without its public one fits any: that it belongs is a check of the start.
-    """
-    point, inside = _der(public, {"PUBLIC KEY"}) or b"", _der(private, {"EC PRIVATE KEY", "PRIVATE KEY"}) or b""
-    found = inside.find(_OWN_PUBLIC)
-    return found < 0 or inside[found + len(_OWN_PUBLIC) :][:64] == point[-64:]
+def is_same_public_key(one: str | None, other: str | None) -> bool:
+    """Whether two values are one key, however their PEMs are written; None and what is no key are like nothing."""
+    point = _der(one or "", {"PUBLIC KEY"})
+    return point is not None and point == _der(other or "", {"PUBLIC KEY"})
 
 
 def _der(value: str, labels: set[str]) -> bytes | None:

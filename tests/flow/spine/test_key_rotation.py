@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from infra.public_key import derive_public_key
 from runtime.contract.settings.verifying_keys import DEFAULT_KEY_ID
 from sandbox.local_keys import LocalKeys, local_keys, save_keys
 from tests.support.job_keys import pair
@@ -22,8 +23,7 @@ THIRD_ID: Final = "backend-es256-v3"
 def new_key(state_dir: Path, name: str) -> LocalKeys:
     """Puts another signing key into the stack's folder; returns the keys that were there."""
     before = local_keys(state_dir)
-    other = pair(name)
-    save_keys(state_dir, replace(before, signing_key=other.private, signing_public_key=other.public))
+    save_keys(state_dir, replace(before, signing_key=pair(name).private))
     return before
 
 
@@ -60,7 +60,7 @@ async def test_a_run_outlives_the_change_of_the_key_that_signed_it_where_that_ke
     first = await asyncio.to_thread(new_key, tmp_path, "second of the flow")
     both = keys(
         SECOND_ID,
-        previous_signing_public_key=first.signing_public_key,
+        previous_signing_public_key=derive_public_key(first.signing_key) or "",
         previous_signing_key_id=DEFAULT_KEY_ID,
     )
     async with local_stack(tmp_path, both) as running:

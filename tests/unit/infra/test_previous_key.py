@@ -59,8 +59,8 @@ def test_a_second_key_that_would_not_serve_is_refused_with_what_would(changes: d
 def test_the_current_key_is_not_its_own_predecessor() -> None:
     """It would be after the commands of a rotation have been run twice, and jobs of the old key would be refused."""
     (line,) = refused(**with_previous(previous_signing_public_key=pair().public))
-    assert line.startswith(f"invalid_stack_value: {KEY} is the key of holdfast:signing_public_key, but must be another")
-    assert "the key that holdfast:signing_public_key was before the change" in line
+    assert line.startswith(f"invalid_stack_value: {KEY} is the public half of holdfast:signing_key, but must be that")
+    assert "the key that signed before the change" in line
 
 
 @pytest.mark.parametrize("name", ["signing_public_key", "previous_signing_public_key"])
