@@ -113,13 +113,14 @@ def test_an_executor_is_ready_without_anything_of_google() -> None:
 
 
 @pytest.mark.parametrize(("role", "environ"), [("worker", worker_env()), ("executor", executor_env())])
-def test_a_start_makes_no_dataclass_beside_its_settings(role: str, environ: Mapping[str, str]) -> None:
+def test_a_start_makes_no_dataclass_but_a_letters(role: str, environ: Mapping[str, str]) -> None:
     """Python writes and compiles the methods of each when its module is loaded; a struct's or a tuple's are there."""
     modules = loaded(f"print_role({role!r})", environ)
     files = {name: ROOT / f"{name.replace('.', '/')}.py" for name in of(modules, ("runtime",))}
+    assert files
     made = {name for name, file in files.items() if file.exists() and "@dataclass" in file.read_text()}
     # A letter is read back by its members' names, which of the contract's words a dataclass alone allows.
-    assert made - {"runtime.contract.dead_letter"} == {SETTINGS[role]}
+    assert made <= {"runtime.contract.dead_letter"}
 
 
 def test_execution_and_identity_load_nothing_of_google() -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import ClassVar, Final, Literal, Self
+from typing import Final, Literal, NamedTuple, Self
 
 from runtime.contract.forbidden import Role, scan
 from runtime.contract.settings import rules, shared
@@ -28,8 +27,7 @@ DEFAULT_RUN_TIMEOUT: Final = 3540
 """Seconds; leaves a minute of the longest request."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ExecutorSettings:
+class ExecutorSettings(NamedTuple):
     """What the executor needs to know, checked.
 
     Attributes:
@@ -49,14 +47,12 @@ class ExecutorSettings:
         log_level: least severe line that is written.
     """
 
-    role: ClassVar[Literal[Role.EXECUTOR]] = Role.EXECUTOR
-
     backend_pub: str
     backend_kid: str = DEFAULT_KEY_ID
     previous_key: PreviousKey | None = None
     port: int = 8080
     run_timeout: timedelta = timedelta(seconds=DEFAULT_RUN_TIMEOUT)
-    engines: Mapping[str, str] = field(default_factory=lambda: DEFAULT_ENGINES)
+    engines: Mapping[str, str] = DEFAULT_ENGINES
     http_hosts: tuple[str, ...] | None = None
     batch_interval: timedelta = timedelta(seconds=1)
     batch_size: int = 100
@@ -65,6 +61,11 @@ class ExecutorSettings:
     project_id: str | None = None
     tracing: TracingSettings = NO_TRACES
     log_level: LogLevel = LogLevel.INFO
+
+    @property
+    def role(self) -> Literal[Role.EXECUTOR]:
+        """Whose settings they are."""
+        return Role.EXECUTOR
 
     def validated(self) -> Self:
         """The same settings, checked as the executor's own start checks them.

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import ClassVar, Literal, Self
+from typing import Literal, NamedTuple, Self
 
 from runtime.contract import limits, names
 from runtime.contract.alignment import Alignment
@@ -30,8 +29,7 @@ from runtime.contract.settings.worker_sql import SqlSettings, read_sql, render_s
 from runtime.contract.settings.worker_timeouts import read_attempts, read_worker_timeouts, run_timeout_variable
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WorkerSettings:
+class WorkerSettings(NamedTuple):
     """What a push worker needs to know, checked.
 
     Attributes:
@@ -73,8 +71,6 @@ class WorkerSettings:
         log_level: least severe line that is written.
     """
 
-    role: ClassVar[Literal[Role.WORKER]] = Role.WORKER
-
     workload: Workload
     project_id: str
     subscription: str
@@ -103,7 +99,7 @@ class WorkerSettings:
     backend_kid: str = DEFAULT_KEY_ID
     previous_key: PreviousKey | None = None
     api_base_url: str = ""
-    engines: Mapping[str, str] = field(default_factory=lambda: DEFAULT_ENGINES)
+    engines: Mapping[str, str] = DEFAULT_ENGINES
     http_hosts: tuple[str, ...] | None = None
     batch_interval: timedelta = timedelta(seconds=1)
     batch_size: int = 100
@@ -111,6 +107,11 @@ class WorkerSettings:
     callback_retries: int = 3
     tracing: TracingSettings = NO_TRACES
     log_level: LogLevel = LogLevel.INFO
+
+    @property
+    def role(self) -> Literal[Role.WORKER]:
+        """Whose settings they are."""
+        return Role.WORKER
 
     @property
     def run_lease(self) -> timedelta:

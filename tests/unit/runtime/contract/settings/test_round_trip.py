@@ -176,7 +176,7 @@ given_executor = st.builds(
     **callbacks,
 )
 executor_settings = given_executor.map(
-    lambda executor: replace(executor, tracing=NO_TRACES) if executor.project_id is None else executor
+    lambda executor: executor._replace(tracing=NO_TRACES) if executor.project_id is None else executor
 )
 
 
