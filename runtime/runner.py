@@ -10,6 +10,7 @@ from typing import Any, Final
 import structlog
 from aiohttp import hdrs, web
 
+from runtime.contract.names import HEALTH_READY
 from runtime.observability.metrics import Metrics
 from runtime.observability.request_counts import METRICS
 from runtime.server import DRAIN_CONNECTIONS_SECONDS, LINGER_SECONDS, Lifecycle, Page, health_pages
@@ -124,9 +125,11 @@ class WebService:
         await self._runner.cleanup()
 
 
-def add_health_routes(app: web.Application, lifecycle: Lifecycle, metrics: Metrics, service: str) -> None:
+def add_health_routes(
+    app: web.Application, lifecycle: Lifecycle, metrics: Metrics, service: str, *, health: str = HEALTH_READY
+) -> None:
     """Adds what every service shows of itself; see health_pages."""
-    for path, page in health_pages(lifecycle, metrics, service).items():
+    for path, page in health_pages(lifecycle, metrics, service, health=health).items():
 
         async def show(_request: web.Request, page: Page = page) -> web.Response:
             status, kind, body = page()

@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 
 import structlog
 
-from runtime.contract.names import HEALTH_LIVE, HEALTH_READY, METRICS
+from runtime.contract.names import HEALTH, HEALTH_LIVE, HEALTH_READY, METRICS
 from runtime.contract.version import VERSION
 from runtime.execution.signal import Signal
 from runtime.observability.metrics import Metrics
@@ -90,8 +90,17 @@ Page = Callable[[], tuple[int, str, bytes]]
 """Makes a page: its status, its Content-Type, its body."""
 
 
-def health_pages(lifecycle: Lifecycle, metrics: Metrics, service: str) -> Mapping[str, Page]:
-    """By path: liveness (200 for life), readiness (503 while starting or draining) and metrics."""
+def health_pages(
+    lifecycle: Lifecycle, metrics: Metrics, service: str, *, health: str = HEALTH_READY
+) -> Mapping[str, Page]:
+    """By path: liveness (200 for life), readiness (503 while starting or draining) and metrics.
+
+    Args:
+        lifecycle: of the process.
+        metrics: of the process.
+        service: what the pages call it.
+        health: path of the page that `/health` shows too.
+    """
     about = {"service": service, "version": VERSION}
 
     def page(status: int, word: str) -> tuple[int, str, bytes]:
@@ -100,10 +109,10 @@ def health_pages(lifecycle: Lifecycle, metrics: Metrics, service: str) -> Mappin
     def ready() -> tuple[int, str, bytes]:
         return page(200 if lifecycle.phase is Phase.READY else 503, lifecycle.phase.value)
 
+    pages: dict[str, Page] = {HEALTH_LIVE: lambda: page(200, "healthy"), HEALTH_READY: ready}
     return {
-        HEALTH_LIVE: lambda: page(200, "healthy"),
-        HEALTH_READY: ready,
-        "/health": ready,
+        **pages,
+        HEALTH: pages[health],
         METRICS: lambda: (200, "text/plain; version=0.0.4", metrics.text()),
     }
 

@@ -31,6 +31,7 @@ DEAD_LETTERS_PATH: Final = "/internal/dead-letters"
 DEAD_LETTER_SOURCE: Final = "source"
 """Member of that path's query: the workload whose dead letters are pushed, which the messages do not say."""
 
+HEALTH: Final = "/health"
 HEALTH_LIVE: Final = "/health/live"
 HEALTH_READY: Final = "/health/ready"
 METRICS: Final = "/metrics"

@@ -11,6 +11,7 @@ import structlog
 from aiohttp import web
 
 from runtime.contract.limits import JOB_BODY_BYTES
+from runtime.contract.names import HEALTH_LIVE
 from runtime.execution.tasks import end
 from runtime.executor.deps import ExecutorDeps
 from runtime.executor.routes import ExecuteRoutes
@@ -39,7 +40,7 @@ def create_app(deps: ExecutorDeps) -> web.Application:
     app[METRICS] = deps.metrics
     app[RUNS] = Runs(deps)
     ExecuteRoutes(deps, app[RUNS]).add_to(app)
-    add_health_routes(app, deps.lifecycle, deps.metrics, "executor")
+    add_health_routes(app, deps.lifecycle, deps.metrics, "executor", health=HEALTH_LIVE)
     app.cleanup_ctx.append(_runs)
     app.on_startup.append(_say_how)
     return app

@@ -7,12 +7,12 @@ from typing import Final
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
-from runtime.contract.names import HEALTH_LIVE, HEALTH_READY, METRICS
+from runtime.contract.names import HEALTH, HEALTH_LIVE, HEALTH_READY, METRICS
 from runtime.contract.trace_context import TRACEPARENT, TRACESTATE, TraceContext
 from runtime.observability.request_counts import Handler, matched_route
 from runtime.ports.tracing import SpanKind, Tracing
 
-_UNTRACED: Final = frozenset({HEALTH_LIVE, HEALTH_READY, "/health", METRICS})
+_UNTRACED: Final = frozenset({HEALTH, HEALTH_LIVE, HEALTH_READY, METRICS})
 """Asked every few seconds for as long as the service lives."""
 
 

@@ -88,8 +88,8 @@ async def test_every_fault_of_a_shape_is_named_with_its_place(served: ServedExec
 @pytest.mark.parametrize(
     ("method", "path", "status"),
     [("GET", "/execute", 405), ("PUT", "/execute/sse", 405), ("POST", "/execute/", 404), ("POST", "/", 404),
-     ("GET", "/health/live", 200), ("GET", "/health/ready", 200), ("HEAD", "/health/live", 200),
-     ("GET", "/metrics", 200)],
+     ("GET", "/health", 200), ("GET", "/health/live", 200), ("GET", "/health/ready", 200),
+     ("HEAD", "/health/live", 200), ("GET", "/metrics", 200)],
 )  # fmt: skip
 async def test_other_routes_answer_as_they_are_documented(
     served: ServedExecutor, method: str, path: str, status: int
@@ -256,8 +256,9 @@ async def test_a_drain_refuses_new_calls_and_ends_those_that_do_not_end(served: 
     tasks = [asyncio.create_task(stream(path, path.rpartition("/")[2])) for path in ROUTES]
     await served.begun("waits", 3)
     served.lifecycle.drain()
-    async with served.session.get("/health/ready") as response:
-        assert response.status == 503
+    for path, status in (("/health", 200), ("/health/live", 200), ("/health/ready", 503)):
+        async with served.session.get(path) as response:
+            assert response.status == status, "only readiness goes, until the process does"
     for path in ROUTES:
         status, kind, problem = await served.call(path, refused)
         assert (status, kind, problem["code"]) == (503, PROBLEM, "draining")

@@ -280,6 +280,13 @@ async def test_health_and_metrics_need_no_token(served: ServedWorker) -> None:
     assert 'http_requests_total{method="POST",route="/",status="204"} 1.0' in text
 
 
+async def test_health_goes_with_readiness_while_the_process_lives(served: ServedWorker) -> None:
+    served.lifecycle.drain()
+    for path, expected in (("/health/live", 200), ("/health/ready", 503), ("/health", 503)):
+        async with served.session.get(path) as response:
+            assert response.status == expected, f"{path} of a worker that drains"
+
+
 # --- start and end --------------------------------------------------------------------------------------------------
 
 
