@@ -75,7 +75,9 @@ def deploy(settings: StackSettings) -> Mapping[str, pulumi.Input[str]]:
         "dead-letters",
         DeadLetterPushArgs(settings=settings, facts=facts, agent=agent, dead_letters=dead_letters),
     )
-    sink = DeadLetterSink("letters", DeadLetterSinkArgs(settings=settings, agent=agent, dead_letters=dead_letters))
+    sink = DeadLetterSink(
+        "letters", DeadLetterSinkArgs(settings=settings, agent=agent, store=store, dead_letters=dead_letters)
+    )
     executor = _deploy_executor(settings, image)
     network = _deploy_network(settings)
     api = _deploy_api(settings, image, api_env, store, execution, letters, sink, executor, network)
@@ -87,7 +89,7 @@ def deploy(settings: StackSettings) -> Mapping[str, pulumi.Input[str]]:
     exports["dead_letter_bucket"] = sink.bucket.name
     for workload, path in paths.items():
         exports |= path.exports(workload)
-    exports |= deploy_storage(settings, network)
+    exports |= deploy_storage(settings, store, network)
     if settings.alerts is not None:
         Alerts("alerts", AlertsArgs(settings=settings, plan=settings.alerts))
     if settings.public_endpoint is not None:

@@ -10,6 +10,7 @@ import pulumi
 import pulumi_gcp as gcp
 
 from infra.components.bucket import BucketArgs, create_bucket
+from infra.components.state_store import StateStore
 from infra.naming import labels
 from infra.sections.content import ContentPlan
 from infra.settings import StackSettings
@@ -27,10 +28,11 @@ _PART: Final = "content"
 
 @dataclass(frozen=True, kw_only=True)
 class ContentBucketArgs:
-    """How long what is deleted can be brought back."""
+    """How long what is deleted can be brought back, and what takes longer to make than the grant to be in force."""
 
     settings: StackSettings
     plan: ContentPlan
+    store: StateStore
 
 
 class ContentBucket(pulumi.ComponentResource):
@@ -62,8 +64,9 @@ class ContentBucket(pulumi.ComponentResource):
             opts=self._child(),
         )
         self.subscription = self._create_subscription()
-        # What is announced before it can be kept is lost, and what may not be announced cannot be set up.
-        before = [self._grant_publisher(), self.subscription]
+        # What is announced before it can be kept is lost. Cloud Storage looks at the grant when a notification is made,
+        # and a grant takes up to minutes to be in force.
+        before = [self._grant_publisher(), self.subscription, *args.store.ready]
         for prefix, events in EVENTS.items():
             self._create_notification(prefix, events, before)
         self.register_outputs({"bucket": self.bucket.name, "topic": self.topic.id})

@@ -12,6 +12,7 @@ import pulumi_gcp as gcp
 from infra.components.bucket import RECOVERY_MIN, BucketArgs, create_bucket
 from infra.components.dead_letter import RETENTION, DeadLetter
 from infra.components.pubsub_agent import PubsubAgent
+from infra.components.state_store import StateStore
 from infra.naming import labels
 from infra.settings import StackSettings
 from runtime.contract.limits import ACK_DEADLINE_MAX
@@ -27,10 +28,11 @@ ROLES: Final = {"creates": "roles/storage.objectCreator", "reads": "roles/storag
 
 @dataclass(frozen=True, kw_only=True)
 class DeadLetterSinkArgs:
-    """Whose dead letters are kept."""
+    """Whose dead letters are kept, and what takes longer to make than the grants to be in force."""
 
     settings: StackSettings
     agent: PubsubAgent
+    store: StateStore
     dead_letters: Mapping[Workload, DeadLetter]
 
 
@@ -94,5 +96,6 @@ class DeadLetterSink(pulumi.ComponentResource):
                 avro_config=gcp.pubsub.SubscriptionCloudStorageConfigAvroConfigArgs(write_metadata=True),
             ),
             labels=labels(settings.stack, workload),
-            opts=pulumi.ResourceOptions(parent=self, depends_on=grants),
+            # Pub/Sub looks at the grants when the subscription is made, and they take up to minutes to be in force.
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[*grants, *self._args.store.ready]),
         )

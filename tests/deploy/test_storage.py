@@ -20,7 +20,7 @@ from sandbox.engine.embedded import realise
 from sandbox.provider.products.sql import SQL_DATABASE, SQL_USER
 from sandbox.provider.products.sql_instance import SQL_INSTANCE
 from sandbox.provider.products.storage import BUCKET, NOTIFICATION
-from sandbox.world import ACCOUNT, SUBSCRIPTION
+from sandbox.world import ACCOUNT, INDEX, SUBSCRIPTION
 from tests.support.stacks import NUMBER, PROJECT, REGION, loaded, realised, refused, stack_values
 
 SECTIONS: dict[str, Any] = {"content": {}, "usage_database": {}}
@@ -93,6 +93,17 @@ def test_the_agent_may_write_before_the_sink_is_there_and_the_sink_is_there_befo
 
     assert max(grants) < sink < order["gcp:pubsub/topicIAMMember:TopicIAMMember::api-publishes-execution"]
     assert {("roles/storage.objectCreator", AGENT), ("roles/storage.legacyBucketReader", AGENT)} <= members(stack)
+
+
+def test_what_google_checks_at_once_waits_for_the_indexes_while_the_grants_come_into_force(stack: Deployment) -> None:
+    indexes = {one.urn for one in stack.world.of_type(INDEX)}
+    notifications = stack.world.of_type(NOTIFICATION)
+    sink = stack.world.find(SUBSCRIPTION, "holdfast-execution-dead-letters-sink")
+    assert sink is not None
+    assert indexes
+    assert notifications
+    for waiting in (sink, *notifications):
+        assert indexes <= set(waiting.dependencies), waiting.name
 
 
 def test_events_of_users_files_are_announced_once_for_each_prefix_and_kept(stack: Deployment) -> None:
