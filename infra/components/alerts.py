@@ -94,7 +94,11 @@ def _condition(rule: AlertRule) -> _Condition:
             return _Condition(display_name=rule.title, condition_threshold=_threshold(threshold))
         case Query(promql, lasting):
             query = gcp.monitoring.AlertPolicyConditionConditionPrometheusQueryLanguageArgs(
-                query=promql, duration=f"{lasting}s", evaluation_interval=EVALUATED
+                query=promql,
+                duration=f"{lasting}s",
+                evaluation_interval=EVALUATED,
+                # A metric is there once the first message has been; Google would refuse the policy until then.
+                disable_metric_validation=True,
             )
             return _Condition(display_name=rule.title, condition_prometheus_query_language=query)
         case LogLine(filter_):

@@ -59,6 +59,14 @@ def test_policies_watch_what_the_stack_declares_and_leave_nothing_out(stack: Dep
     assert counted == {service.name for service in stack.world.of_type(SERVICE)}
 
 
+def test_a_query_is_taken_before_its_metric_is_there(stack: Deployment) -> None:
+    """A fresh project has none until its first message, and Google would refuse the policy."""
+    policies = stack.world.of_type(ALERT_POLICY)
+    conditions = [condition for policy in policies for condition in policy.inputs["conditions"]]
+    queries = [found for one in conditions if (found := one.get("conditionPrometheusQueryLanguage"))]
+    assert [query["disableMetricValidation"] for query in queries] == [True] * len(queries) != []
+
+
 def test_log_lines_are_those_that_every_service_writes(stack: Deployment) -> None:
     lines = [
         condition["conditionMatchedLog"]["filter"]
