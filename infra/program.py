@@ -19,8 +19,8 @@ def program() -> None:
     values = {**config.get_config_env(), **config.CONFIG.get()}
     secret_keys = {key for key in values if config.is_config_secret(key)} | set(config.get_config_secret_keys_env())
     try:
-        settings = load_settings(values, secret_keys, pulumi.get_stack())
+        exports = deploy(load_settings(values, secret_keys, pulumi.get_stack()))
     except SettingsError as error:
         raise pulumi.RunError("\n".join(error.lines)) from None
-    for name, value in deploy(settings).items():
+    for name, value in exports.items():
         pulumi.export(name, value)

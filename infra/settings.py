@@ -14,6 +14,7 @@ from typing import Annotated, Final, get_args
 from pydantic import BeforeValidator, ConfigDict, Field
 
 from infra.fields import Explanation, Flag, explained, fitting, shaped
+from infra.image_name import is_image
 from infra.naming import PREFIX_MAX, Names
 from infra.public_key import derive_public_key, is_signing_key
 from infra.sections.alerts import AlertsPlan
@@ -41,9 +42,14 @@ BUILT: Final = frozenset({Workload.EXECUTION})
 """Workloads that the program can deploy."""
 
 _NUMBER: Final = re.compile(r"[1-9][0-9]{5,19}", re.ASCII)
-_REGION: Final = re.compile(r"[a-z]+-[a-z]+[0-9]{1,2}", re.ASCII)
-_IMAGE: Final = re.compile(r"[^\s@]+@sha256:[0-9a-f]{64}", re.ASCII)
-_PREFIX: Final = re.compile(rf"[a-z][a-z0-9-]{{0,{PREFIX_MAX - 2}}}[a-z0-9]", re.ASCII)
+_REGION: Final = re.compile(
+    r"(?:africa|asia|australia|europe|me|northamerica|southamerica|us)-"
+    r"(?:central|north|south|(?:north|south)?(?:east|west))[0-9]{1,2}",
+    re.ASCII,
+)
+"""The scheme of Google's names, so that a new region needs no new version of ours."""
+_PREFIX: Final = re.compile(rf"(?!goog)(?!.*google)[a-z][a-z0-9-]{{0,{PREFIX_MAX - 2}}}[a-z0-9]", re.ASCII)
+"""Pub/Sub takes no name that starts with `goog`, Cloud Storage none with `google` in it."""
 
 _ENGINES: Final = Explanation(
     "must map names to entry points, NAME: module.path:function; `flow` is always there",
@@ -99,10 +105,11 @@ class StackSettings(Section):
             '"123456789012"',
         )
     )
-    image: Annotated[str | None, shaped(_IMAGE)] = explained(
+    image: Annotated[str | None, fitting(is_image)] = explained(
         Explanation(
-            "must name the image by digest, NAME@sha256:DIGEST",
-            "a tag can move, and a deployment would not notice that it has",
+            "must name the image by digest, NAME@sha256:DIGEST, in Artifact Registry (a remote repository there stands "
+            "for any other registry), gcr.io or Docker Hub",
+            "a tag can move without a deployment noticing, and Cloud Run pulls from no other registry",
             f"europe-west1-docker.pkg.dev/my-project/holdfast/runtime@sha256:{'0' * 64}",
         ),
         None,
@@ -129,8 +136,9 @@ class StackSettings(Section):
     """Id of that key, set where it is."""
     name_prefix: Annotated[str, shaped(_PREFIX)] = explained(
         Explanation(
-            f"must be 2 to {PREFIX_MAX} lower case letters, digits or hyphens, starting with a letter",
-            "names would be longer than Google allows",
+            f"must be 2 to {PREFIX_MAX} lower case letters, digits or hyphens, starting with a letter, "
+            "but not with goog, and without google",
+            "Google would refuse the names, or find them too long",
             "holdfast",
         ),
         "holdfast",

@@ -6,14 +6,16 @@ Does not cover Google's own provider, nor the real engine's state.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pulumi
 import pytest
 
+import infra.program
 from infra.components.service import confirmed
 from infra.naming import labels
 from runtime.contract.names import INDEXES, TTL_COLLECTIONS, TTL_FIELD
+from runtime.contract.settings.faults import Fault, SettingsError
 from sandbox.engine.deployment import Deployment, DeploymentFailed
 from sandbox.engine.embedded import realise
 from sandbox.engine.registration import without
@@ -102,6 +104,21 @@ def test_what_is_no_longer_declared_goes_dependents_first(tmp_path: Path) -> Non
     for position, urn in enumerate(second.deleted):
         gone_before = set(second.deleted[:position])
         assert gone_before.isdisjoint(dependencies[urn]), f"{urn} was deleted after something that it depends on"
+
+
+def test_settings_with_which_a_service_would_not_start_are_told_line_by_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the stack's own rules let through; a traceback would show the settings."""
+    faults = [Fault("invalid_topic", "a topic"), Fault("invalid_duration", "a duration")]
+
+    def refusing(_: object) -> NoReturn:
+        raise SettingsError(faults)
+
+    monkeypatch.setattr(infra.program, "deploy", refusing)
+    with pytest.raises(DeploymentFailed) as caught:
+        realised(tmp_path)
+    assert list(caught.value.lines) == ["invalid_topic: a topic", "invalid_duration: a duration"]
 
 
 def test_a_new_signing_key_is_a_new_version_before_the_old_one_goes(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ _INGRESS: Final = (
     "INGRESS_TRAFFIC_INTERNAL_ONLY",
     "INGRESS_TRAFFIC_INTERNAL_LOAD_BALANCER",
 )
+_REGISTRY: Final = re.compile(r"(?:[a-z0-9-]+\.)?gcr\.io|(?:[a-z0-9-]+-)?docker\.pkg\.dev|docker\.io", re.ASCII)
 _PORT: Final = 8080
 
 
@@ -82,11 +83,20 @@ def _rules(inputs: Inputs) -> Iterator[Failure]:
         yield Failure("template.containers", "is empty; a service needs a container")
     for index, container in enumerate(containers):
         at_container = f"template.containers[{index}]"
+        yield from _image(container, at_container)
         yield from _variables(container, f"{at_container}.envs")
         yield from probe_failures(container, at_container)
         sized = size_failures(container, at(inputs, "template.executionEnvironment"))
         for failure in (*sized, *in_range(container, "ports.containerPort", 1, 65535)):
             yield Failure(f"{at_container}.{failure.path}", failure.reason)
+
+
+def _image(container: Mapping[str, Any], path: str) -> Iterator[Failure]:
+    image = at(container, "image")
+    host, slash, _ = str(image).partition("/")
+    if image is not None and slash and set(".:") & set(host) and not _REGISTRY.fullmatch(host):
+        rule = "is none of gcr.io, REGION-docker.pkg.dev and docker.io; take it through a remote repository"
+        yield Failure(f"{path}.image", f"{image!r} is refused; {host} {rule}")
 
 
 def _variables(container: Mapping[str, Any], path: str) -> Iterator[Failure]:

@@ -81,6 +81,7 @@ FAULTY: list[tuple[str, Any, str, str]] = [
     ("collection_prefix", "a/b", "holdfast:collection_prefix", "'a/b'"),
     ("deletion_protection", "yes", "holdfast:deletion_protection", "'yes'"),
     ("signing_key_id", "a b", "holdfast:signing_key_id", "'a b'"),
+    ("gcp:region", "mars-north9", "gcp:region", "'mars-north9'"),
     ("log_level", "loud", "holdfast:log_level", "'loud'"),
     ("traces_endpoint", "http://x", "holdfast:traces_endpoint", "'http://x'"),
     ("workloads", [], "holdfast:workloads", "[]"),

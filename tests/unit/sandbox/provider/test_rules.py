@@ -71,6 +71,11 @@ def test_a_subscription_that_pubsub_refuses(path: str, value: Any, failure: str)
         ("template.maxInstanceRequestConcurrency", 1001, "it must be 1 to 1000"),
         ("template.scaling", {"minInstanceCount": 3, "maxInstanceCount": 2}, "minInstanceCount: 3 is refused"),
         ("template.containers", [], "template.containers: is empty"),
+        (
+            f"{CONTAINER}.image",
+            "ghcr.io/acme/runtime:1",
+            "ghcr.io is none of gcr.io, REGION-docker.pkg.dev",
+        ),
         (f"{CONTAINER}.ports", {"containerPort": 0}, "containerPort: 0 is refused"),
         (f"{CONTAINER}.envs.0.name", "PORT", "PORT is reserved by the platform; remove it"),
         (f"{CONTAINER}.envs.0.name", "K_SERVICE", "K_SERVICE is reserved by the platform; remove it"),
