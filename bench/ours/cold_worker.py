@@ -8,15 +8,15 @@ from __future__ import annotations
 import os
 import sys
 
-from runtime.authorities import read_authorities_on_demand
+from runtime.authorities import authorities_on_demand
 from runtime.collector import hold_the_collector
 
 
 def main(port: str) -> int:
     hold_the_collector()
-    read_authorities_on_demand()
-    from bench.ours.outside import outside
-    from runtime.process import run_role
+    with authorities_on_demand():
+        from bench.ours.outside import outside
+        from runtime.process import run_role
 
     environ = {
         name: os.environ[name] for name in os.environ if name.startswith(("GCP_", "PUBSUB_", "BACKEND_", "API_"))

@@ -13,7 +13,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from runtime.authorities import read_authorities_on_demand
+from runtime.authorities import authorities_on_demand
 
 PEM = serialization.Encoding.PEM
 
@@ -67,10 +67,9 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def shake_hands(server: ssl.SSLContext) -> None:
-    """A handshake of a default client with a server."""
+def shake_hands(context: ssl.SSLContext, server: ssl.SSLContext) -> None:
+    """A handshake of a client with a server."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
-    context = ssl.create_default_context()
     client = context.wrap_bio(to_client, to_server, server_hostname="localhost")
     other = server.wrap_bio(to_server, to_client, server_side=True)
     for side in (client, other, client):
@@ -84,11 +83,13 @@ def test_an_authority_of_the_folder_is_trusted_and_no_other(machine: Path) -> No
     known, unknown = Authority("known"), Authority("unknown")
     known.in_folder(machine / "certs")
     (machine / "bundle.pem").write_bytes(known.certificate)
-    read_authorities_on_demand()
-    assert ssl.create_default_context().cert_store_stats()["x509"] == 0, "the bundle was read"
-    shake_hands(known.server(machine))
+    with authorities_on_demand():
+        client = ssl.create_default_context()
+    assert client.cert_store_stats()["x509"] == 0, "the bundle was read"
+    assert "SSL_CERT_FILE" not in os.environ, "what is started later is told nothing"
+    shake_hands(client, known.server(machine))
     with pytest.raises(ssl.SSLCertVerificationError):
-        shake_hands(unknown.server(machine))
+        shake_hands(client, unknown.server(machine))
 
 
 @pytest.mark.parametrize("in_folder", [0, 1])
@@ -97,13 +98,14 @@ def test_a_bundle_with_more_than_the_folder_goes_on_being_read(machine: Path, in
     for authority in both[:in_folder]:
         authority.in_folder(machine / "certs")
     (machine / "bundle.pem").write_bytes(b"".join(authority.certificate for authority in both))
-    read_authorities_on_demand()
-    assert "SSL_CERT_FILE" not in os.environ
+    with authorities_on_demand():
+        assert "SSL_CERT_FILE" not in os.environ
 
 
 def test_a_bundle_that_the_environment_names_is_read(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     named = Authority("named")
     (machine / "named.pem").write_bytes(named.certificate)
     monkeypatch.setenv("SSL_CERT_FILE", str(machine / "named.pem"))
-    read_authorities_on_demand()
-    shake_hands(named.server(machine))
+    with authorities_on_demand():
+        client = ssl.create_default_context()
+    shake_hands(client, named.server(machine))
