@@ -30,7 +30,7 @@ FENCE: Final = re.compile(r"^```sh (?P<kind>\w+)\n(?P<commands>.*?)^```$", re.MU
 CLOUD: Final = {
     "gcloud ": "asks Google Cloud",
     "docker ": "builds, or fills a registry of the project",
-    "make pulumi": "runs before all tests of the engine",
+    'export PATH="$(dirname "$(make pulumi': "runs before all tests of the engine",
     "pulumi login gs://": "the state of the test is in a folder",
     "pulumi stack init dev --secrets-provider=": "the key is in Cloud KMS; the test's stack has a passphrase",
     "HOLDFAST_URL=": "calls the deployed API; tests of the command run it against the local stack",
