@@ -31,8 +31,8 @@ async def test_the_local_stack_does_not_start_on_what_breaks_a_rule(tmp_path: Pa
 
     (line,) = caught.value.lines
     assert line == (
-        f"execution-push ({SUBSCRIPTION}): I03: its push identity has no unconditional roles/run.invoker on the service."
-        " Otherwise every push is answered 403, and every message becomes a dead letter. "
+        f"execution-push ({SUBSCRIPTION}): I03: its push identity has no unconditional roles/run.invoker on the "
+        "service. Otherwise every push is answered 403, and every message becomes a dead letter. "
         "Grant roles/run.invoker on the service to the push identity."
     )
     assert await asyncio.to_thread(World.load, tmp_path) is None
