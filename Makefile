@@ -59,6 +59,7 @@ bench: $(if $(findstring .holdfast,$(UV)),.holdfast/uv/bin/uv) ## measurements, 
 	@$(RUN) python bench/executor.py $(if $(QUICK),--quick)
 	@$(RUN) python bench/end_to_end.py $(if $(QUICK),--rounds 1 --seconds 1)
 	@$(RUN) python bench/memory.py $(if $(QUICK),--requests 2000)
+	@$(RUN) python bench/deployment.py $(if $(QUICK),--rounds 1)
 
 format: setup ## rewrite in the project's format
 	@$(RUN) ruff format .
