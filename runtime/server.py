@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import math
 import signal
 import socket
 from collections.abc import Callable, Iterator, Mapping
@@ -45,6 +46,7 @@ class Lifecycle:
         self._clock = clock
         self._tasks: set[asyncio.Task[Any]] = set()
         self._phase = Phase.STARTING
+        self._work_until = math.inf
         self.draining = Signal()
 
     @property
@@ -56,6 +58,11 @@ class Lifecycle:
     def accepting(self) -> bool:
         """Whether new work may begin."""
         return self._phase is not Phase.DRAINING
+
+    @property
+    def work_until(self) -> float:
+        """Monotonic time by which work in flight must be over; infinite until a drain begins."""
+        return self._work_until
 
     @property
     def in_flight(self) -> frozenset[asyncio.Task[Any]]:
@@ -74,6 +81,8 @@ class Lifecycle:
 
     def drain(self) -> None:
         """Readiness goes, new work is refused, work in flight is told. A second call changes nothing."""
+        if self._phase is not Phase.DRAINING:
+            self._work_until = self._clock.monotonic() + DRAIN_WORK_SECONDS
         self._phase = Phase.DRAINING
         self.draining.set()
 

@@ -54,9 +54,9 @@ class WorkerApp:
         self._deps = deps
         self._during = during
         self._entered = AsyncExitStack()
-        tools = ClaimTools(deps.documents, deps.settings, deps.clock, deps.metrics, deps.lifecycle.track)
+        tools = ClaimTools(deps.documents, deps.settings, deps.clock, deps.metrics, deps.lifecycle)
         owner = f"{deps.revision}/{uuid.uuid4()}"
-        self._claims = Claims(tools, owner=owner, draining=deps.lifecycle.draining)
+        self._claims = Claims(tools, owner=owner)
         self._pages = health_pages(deps.lifecycle, deps.metrics, f"worker-{deps.settings.workload}")
         self._in_flight = 0
         deps.metrics.requests_in_flight.set_function(lambda: self._in_flight)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import itertools
 import random
@@ -26,6 +27,7 @@ from runtime.ports.documents import (
     Replace,
     StoreError,
     StoreUnavailable,
+    Version,
     VersionMismatch,
     Write,
 )
@@ -55,8 +57,8 @@ class _Bid(Struct):
     """It has waited: what it takes now must still fit into the time that is left."""
     looked: bool = False
     """It knows that there was a document: the first write is tried blindly."""
-    unclear: bool = False
-    """A write of it may have been applied: the document will tell by the token."""
+    unclear: Guard | None = None
+    """What a write of it took, if it was applied: the document will tell by the token."""
     sent_at: float = 0.0
     """When its last write was sent."""
 
@@ -72,15 +74,14 @@ class Claims:
     """The claims of one subscription.
 
     Args:
-        tools: store, settings, clock, metrics.
+        tools: store, settings, clock, metrics, life of the process.
         owner: name of this process in the documents, for people.
-        draining: set when the process must stop waiting.
     """
 
-    def __init__(self, tools: ClaimTools, *, owner: str, draining: Signal) -> None:
+    def __init__(self, tools: ClaimTools, *, owner: str) -> None:
         self._tools = tools
         self.owner = owner
-        self._draining = draining
+        self._draining = tools.lifecycle.draining
         self._parked: dict[Key, set[Signal]] = {}
         self._key = message_keys(tools.settings.subscription)
         self._workload = str(tools.settings.workload)
@@ -102,8 +103,15 @@ class Claims:
         bid = _Bid(message_id, delivery_attempt, deadline, key, next(self._tokens))
         if self._draining.is_set():
             return outcome("worker_shutdown")
-        seen = await self._sight(bid)
-        return await self._park(bid, seen) if isinstance(seen, _InFlight) else seen
+        owned = False
+        try:
+            seen = await self._sight(bid)
+            answer = await self._park(bid, seen) if isinstance(seen, _InFlight) else seen
+            owned = isinstance(answer, Guard)
+            return answer
+        finally:
+            if bid.unclear is not None and not owned:
+                bid.unclear.withdraw("claim_store_unavailable")
 
     async def _sight(self, bid: _Bid) -> Guard | Outcome | _InFlight:
         """One decision; looks again where the claim changed under it."""
@@ -113,8 +121,8 @@ class Claims:
             except (DocumentExists, VersionMismatch):
                 continue
             except StoreUnavailable as error:
-                log.warning("claim_store_unavailable", error=str(error), unclear=bid.unclear)
-                if not bid.unclear:
+                log.warning("claim_store_unavailable", error=str(error), unclear=bid.unclear is not None)
+                if bid.unclear is None:
                     break
                 await self._tools.clock.sleep(turn + 1)
             except StoreError as error:
@@ -138,8 +146,9 @@ class Claims:
         record = ClaimRecord.read(document.data)
         if record.state is ClaimState.DEAD_LETTERED:
             return await self._count_dead(bid, document, record)
-        if record.token == bid.token and record.state is ClaimState.IN_PROGRESS:
-            return self._guard(bid, record, document)
+        if record.token == bid.token:
+            log.info("claim_recognised", attempts=record.attempts)
+            return self._guard(bid, record, document.version)
         if record.state is ClaimState.IN_PROGRESS and document.age < self._tools.settings.stale_after:
             return _InFlight(record, document.age)
         return await self._take_over(bid, document, record)
@@ -191,15 +200,14 @@ class Claims:
         bid.sent_at = clock.monotonic()
         try:
             (version,) = await self._tools.documents.commit([write], timeout=STORE_CALL)
-        except StoreUnavailable as error:
-            bid.unclear = bid.unclear or error.unclear
+        except (StoreUnavailable, asyncio.CancelledError) as error:
+            if not isinstance(error, StoreUnavailable) or error.unclear:
+                bid.unclear = self._guard(bid, record, None if document is None else document.version)
             raise
-        return Guard(self._tools, bid.key, record, version, bid.sent_at, self._wake)
+        return self._guard(bid, record, version)
 
-    def _guard(self, bid: _Bid, record: ClaimRecord, document: Document) -> Guard:
-        """Our own write, whose answer was lost."""
-        log.info("claim_recognised", attempts=record.attempts)
-        return Guard(self._tools, bid.key, record, document.version, bid.sent_at, self._wake)
+    def _guard(self, bid: _Bid, record: ClaimRecord, version: Version | None) -> Guard:
+        return Guard(self._tools, bid.key, record, version, bid.sent_at, self._wake)
 
     async def _count_dead(self, bid: _Bid, document: Document, record: ClaimRecord) -> Outcome:
         """A delivery after the letter: counted where the store lets us, answered in any case."""

@@ -20,6 +20,7 @@ from runtime.ports.documents import Create, DocumentExists, Key, StoreError, Sto
 from runtime.worker.claim_record import ClaimState
 from runtime.worker.deps import WorkerDeps
 from runtime.worker.guard import STORE_CALL, Guard, Settlement
+from runtime.worker.step_limit import STEP_SECONDS, StepLimit
 from runtime.worker.work import Worked
 from runtime.worker.workload import Ended
 
@@ -48,9 +49,7 @@ _FIRST_PAUSE: Final = 0.25
 log = structlog.get_logger()
 
 
-async def bury(
-    deps: WorkerDeps, guard: Guard, message: PushEnvelope, worked: Worked, reason: Outcome, *, within: float
-) -> Outcome:
+async def bury(deps: WorkerDeps, guard: Guard, message: PushEnvelope, worked: Worked, reason: Outcome) -> Outcome:
     """Records the end of a message and returns the answer: `reason`, unless the letter or the claim is not ours.
 
     Args:
@@ -59,28 +58,29 @@ async def bury(
         message: as received.
         worked: how the last attempt ended.
         reason: why no further attempt is made.
-        within: seconds for each of the three steps.
     """
     letter, payload = _letter(deps, guard, message, worked, reason)
     if not guard.ours:
         return outcome("claim_lost")
-    if not await _record(deps, letter, payload, within):
+    if not await _record(deps, letter, payload):
         unrecorded = outcome("dead_letter_unrecorded")
-        await guard.settle(ClaimState.RELEASED, unrecorded.code, within=within, failure_class=letter.last_failure_class)
+        await guard.settle(
+            ClaimState.RELEASED, unrecorded.code, within=STEP_SECONDS, failure_class=letter.last_failure_class
+        )
         return unrecorded
     if worked.job is not None and guard.ours:
         try:
-            async with deps.clock.timeout(within):
+            async with StepLimit(deps.lifecycle, deps.clock, STEP_SECONDS, steps=2):
                 await worked.job.give_up(
                     letter.failure_class,
                     letter.last_failure_class,
                     letter.error,
-                    deadline=deps.clock.monotonic() + within,
+                    deadline=deps.clock.monotonic() + STEP_SECONDS,
                 )
         except Exception as error:  # noqa: BLE001 - the letter is written; the broker's own dead letter ends the run too
             log.warning("terminal_state_unrecorded", run_id=letter.run_id, error=str(error), kind=type(error).__name__)
     settlement = await guard.settle(
-        ClaimState.DEAD_LETTERED, reason.code, within=within, failure_class=letter.failure_class
+        ClaimState.DEAD_LETTERED, reason.code, within=STEP_SECONDS, failure_class=letter.failure_class
     )
     if settlement is Settlement.LOST:
         return outcome("claim_lost")
@@ -148,7 +148,7 @@ def _last_cause(guard: Guard, worked: Worked, reason: Outcome) -> FailureClass |
     return worked.ended.failure_class
 
 
-async def _record(deps: WorkerDeps, letter: DeadLetter, payload: dict[str, object] | None, within: float) -> bool:
+async def _record(deps: WorkerDeps, letter: DeadLetter, payload: dict[str, object] | None) -> bool:
     """Writes letter and payload together; True once they are there, whoever wrote them."""
     id_ = message_key(letter.subscription, letter.message_id)
     writes: list[Write] = [Create(Key(DEAD_LETTERS, id_), letter.data())]
@@ -156,7 +156,7 @@ async def _record(deps: WorkerDeps, letter: DeadLetter, payload: dict[str, objec
         writes.append(Create(Key(DEAD_LETTER_PAYLOADS, id_), payload))
     pause = _FIRST_PAUSE
     try:
-        async with deps.clock.timeout(within):
+        async with StepLimit(deps.lifecycle, deps.clock, STEP_SECONDS, steps=3):
             while True:
                 try:
                     await deps.documents.commit(writes, timeout=STORE_CALL)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from enum import StrEnum
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Final, Self
 
 import structlog
 from msgspec import Struct
@@ -18,8 +18,22 @@ from runtime.execution.signal import Signal
 from runtime.execution.tasks import end
 from runtime.observability.metrics import Metrics
 from runtime.ports.clock import Clock, Timer
-from runtime.ports.documents import Documents, Key, Replace, StoreError, StoreUnavailable, Version, VersionMismatch
+from runtime.ports.documents import (
+    Create,
+    DocumentExists,
+    Documents,
+    Key,
+    Replace,
+    StoreError,
+    StoreUnavailable,
+    Version,
+    VersionMismatch,
+    Write,
+)
+from runtime.server import Lifecycle
 from runtime.worker.claim_record import ClaimRecord, ClaimState
+from runtime.worker.step_limit import StepLimit
+from runtime.worker.waiting import wait_first
 
 STOP_MARGIN: Final = 10.0
 """Seconds before a claim could look stale to others at which its owner stops: what stopping work may take."""
@@ -28,7 +42,10 @@ BEAT_RETRY: Final = 5.0
 STORE_CALL: Final = 10.0
 """Longest single call to the store, seconds."""
 DROP_SECONDS: Final = 5.0
-"""Longest that the release of a dropped guard may take."""
+"""Longest that a delivery waits for the release of a guard that was dropped."""
+LAST_WORD_SECONDS: Final = 600.0
+"""Longest that a last word is repeated after its delivery. Pub/Sub's longest pause: by then the message has come again,
+and its claim is another's where the store answers."""
 SETTLE_PAUSE: Final = 0.25
 """First pause between two tries to settle, seconds; doubled up to 4 s."""
 DROPPED: Final = "guard_dropped"
@@ -43,7 +60,7 @@ class Settlement(StrEnum):
     LOST = "lost"
     """The claim is, or may by now be, another's; nothing was written."""
     UNCONFIRMED = "unconfirmed"
-    """The store did not say; staleness recovers where it was not written."""
+    """The store did not say yet; the word is repeated beyond the answer."""
 
 
 class ClaimLost(Exception):
@@ -57,15 +74,14 @@ class ClaimTools(Struct, frozen=True):
     settings: WorkerSettings
     clock: Clock
     metrics: Metrics
-    track: Callable[[asyncio.Task[Any]], None]
-    """Makes a drain wait for a task."""
+    lifecycle: Lifecycle
 
 
 class Guard:
     """Owns a claim from its acquisition to its settlement. Use as a context: what is not settled is released.
 
     Attributes:
-        record: as last written.
+        record: as last written; of a claim that may not have been taken, as it would have been.
         lost: set when the work must stop because the claim is another's, or may soon be.
     """
 
@@ -74,7 +90,7 @@ class Guard:
         tools: ClaimTools,
         key: Key,
         record: ClaimRecord,
-        version: Version,
+        version: Version | None,
         confirmed_at: float,
         on_settled: Callable[[Key], None],
     ) -> None:
@@ -103,10 +119,8 @@ class Guard:
     ) -> None:
         if self._closed:
             return
-        # In a task of its own: a second cancellation of the delivery must not stop the release.
-        dropping = asyncio.create_task(self._drop(), name="release of a dropped claim")
-        self._tools.track(dropping)
-        await asyncio.shield(dropping)
+        dropping = self._apart(self._drop())
+        await wait_first(self._tools.clock, DROP_SECONDS, task=dropping)
 
     @property
     def seconds_safe(self) -> float:
@@ -128,12 +142,13 @@ class Guard:
         excused: bool = False,
         failure_class: FailureClass | None = None,
     ) -> Settlement:
-        """Ends the ownership: the last write of this delivery, tried until it is confirmed or the time is over.
+        """Ends the ownership by the last write of this delivery, tried until it is confirmed. Where the time is over,
+        that goes on beside the answer: a claim that is left in progress goes stale, and its attempt counts.
 
         Args:
             state: COMPLETED, RELEASED or DEAD_LETTERED.
             code: why; "" for COMPLETED.
-            within: seconds for all tries.
+            within: seconds to wait for it; a drain shortens them.
             excused: the attempt does not count.
             failure_class: why it did not succeed; None where it did.
         """
@@ -149,13 +164,15 @@ class Guard:
             failure_class=str(failure_class or ""),
         )
         try:
-            async with self._tools.clock.timeout(within):
+            async with StepLimit(self._tools.lifecycle, self._tools.clock, within):
                 await self._write_until_clear(self._last_word)
         except ClaimLost:
             result = Settlement.LOST
         except (StoreError, TimeoutError) as error:
             log.warning("claim_settlement_unconfirmed", state=str(state), code=code, error=str(error))
             result = Settlement.UNCONFIRMED
+            if isinstance(error, TimeoutError):
+                _ = self._apart(self._repeat(self._last_word))
         else:
             result = Settlement.DONE
         self._closed = True
@@ -167,26 +184,53 @@ class Guard:
         await self._stop_beating()
         self._closed = True
 
+    def withdraw(self, code: str) -> None:
+        """Gives back, beside the answer, what may or may not have been taken. A take that is still under way fails once
+        this is written.
+
+        Args:
+            code: why no work was begun; the attempt does not count.
+        """
+        self._closed = True
+        word = replace(self.record, state=ClaimState.RELEASED, outcome_code=code, excused=self.record.excused + 1)
+        _ = self._apart(self._repeat(word))
+
+    def _apart(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        """In a task of its own: no cancellation of the delivery stops it, and a drain waits for it."""
+        task = asyncio.create_task(work, name="last word of a claim")
+        self._tools.lifecycle.track(task)
+        return task
+
     async def _drop(self) -> None:
-        try:
-            await self._stop_beating()
-            if self.lost.is_set():
-                return
-            # A settlement that was interrupted may be in the store: the same word again, never another one.
-            word = self._last_word or replace(
+        await self._stop_beating()
+        self._closed = True
+        if self.lost.is_set():
+            self._on_settled(self._key)
+            return
+        # A settlement that was interrupted may be in the store: the same word again, never another one.
+        await self._repeat(
+            self._last_word
+            or replace(
                 self.record,
                 state=ClaimState.RELEASED,
                 outcome_code=DROPPED,
                 failure_class=str(FailureClass.DISPATCH_ERROR),
             )
-            async with self._tools.clock.timeout(DROP_SECONDS):
+        )
+
+    async def _repeat(self, word: ClaimRecord) -> None:
+        try:
+            async with StepLimit(self._tools.lifecycle, self._tools.clock, LAST_WORD_SECONDS):
                 await self._write_until_clear(word)
-            log.warning("claim_released", code=word.outcome_code, attempts=word.attempts)
+        except ClaimLost:
+            log.warning("claim_lost", cause="replaced", owner=word.owner, attempts=word.attempts)
         except Exception:
-            # A release on the way out must not hide what led to it; staleness recovers the claim.
-            log.exception("claim_release_failed", code=DROPPED)
+            # Nobody waits for it: staleness recovers the claim, and its attempt counts.
+            log.exception("claim_release_failed", code=word.outcome_code)
+        else:
+            if word.state is ClaimState.RELEASED:
+                log.warning("claim_released", code=word.outcome_code, attempts=word.attempts)
         finally:
-            self._closed = True
             self._on_settled(self._key)
 
     async def _stop_beating(self) -> None:
@@ -246,7 +290,7 @@ class Guard:
         async with self._lock:
             try:
                 await self._replace(record, timeout)
-            except VersionMismatch:
+            except (DocumentExists, VersionMismatch):
                 if await self._is_settled_by_us(timeout):
                     return
                 try:
@@ -260,9 +304,9 @@ class Guard:
         now = clock.now()
         record = replace(record, heartbeat_at_ms=int(now.timestamp() * 1000))
         data = record.data(now + self._tools.settings.claim_retention)
-        (self._version,) = await self._tools.documents.commit(
-            [Replace(self._key, data, self._version)], timeout=timeout
-        )
+        version = self._version
+        write: Write = Create(self._key, data) if version is None else Replace(self._key, data, version)
+        (self._version,) = await self._tools.documents.commit([write], timeout=timeout)
         self.record = record
         self._confirmed_at = sent
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import structlog
 
 from runtime.contract.envelope import PushEnvelope
@@ -12,13 +10,8 @@ from runtime.worker.claim_record import ClaimState
 from runtime.worker.dead_letter import bury, cause_of
 from runtime.worker.deps import WorkerDeps
 from runtime.worker.guard import Guard, Settlement
+from runtime.worker.step_limit import STEP_SECONDS
 from runtime.worker.work import Worked
-
-STEP_SECONDS: Final = 7.0
-"""Longest that one step of a settlement may take: letter, terminal state, claim. Three of them, and the stop of work
-at its deadline, fit between that deadline and the end of the request."""
-DRAINING_STEP_SECONDS: Final = 1.5
-"""The same while the process drains."""
 
 log = structlog.get_logger()
 
@@ -26,18 +19,17 @@ log = structlog.get_logger()
 async def settle(deps: WorkerDeps, guard: Guard, message: PushEnvelope, worked: Worked) -> Outcome:
     """Writes what the work's end means for the message, and returns the answer."""
     decided = outcome(worked.ended.code)
-    within = DRAINING_STEP_SECONDS if deps.lifecycle.draining.is_set() else STEP_SECONDS
-    if worked.alive or decided.code == "claim_lost":
+    if worked.alive:
         return decided
     if decided.verdict is Verdict.DEAD:
-        return await bury(deps, guard, message, worked, decided, within=within)
+        return await bury(deps, guard, message, worked, decided)
     if decided.verdict is not Verdict.ACK and _is_last_delivery(deps, message):
-        return await bury(deps, guard, message, worked, outcome("broker_attempts_exhausted"), within=within)
+        return await bury(deps, guard, message, worked, outcome("broker_attempts_exhausted"))
     done = decided.verdict is Verdict.ACK
     settlement = await guard.settle(
         ClaimState.COMPLETED if done else ClaimState.RELEASED,
         "" if done else decided.code,
-        within=within,
+        within=STEP_SECONDS,
         excused=decided.excused,
         failure_class=None if done else cause_of(worked.ended),
     )

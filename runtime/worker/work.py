@@ -52,7 +52,7 @@ async def work(deps: WorkerDeps, guard: Guard, message: PushEnvelope, *, deadlin
         return Worked(fault, facts, job)
     ceiling = min(ceiling, facts.max_attempts or ceiling)
     if counted > ceiling:
-        error = f"{counted - 1} attempts have worked on the message, {ceiling} are allowed"
+        error = f"{counted - 1} attempts were begun, {ceiling} are allowed"
         return Worked(Ended("max_delivery_attempts_exceeded", error), facts, job)
     if job is None:
         return Worked(Ended(deps.workload.failed_code), facts)

@@ -19,9 +19,9 @@ from runtime.contract.dead_letter import message_key
 from runtime.contract.names import TTL_FIELD
 from runtime.contract.outcomes import Outcome
 from runtime.contract.states import FailureClass
-from runtime.execution.signal import Signal
 from runtime.observability.metrics import Metrics
 from runtime.ports.documents import Delete, Documents, Key, Value
+from runtime.server import Lifecycle
 from runtime.worker.claim import Claims
 from runtime.worker.claim_record import ClaimState
 from runtime.worker.guard import ClaimTools, Guard, Settlement
@@ -54,8 +54,8 @@ class WrongClock(SystemClock):
 
 def claims(documents: Documents, *, clock: SystemClock = CLOCK, **changes: Any) -> Claims:
     """The claims of one more process."""
-    tools = ClaimTools(documents, settings(**changes), clock, Metrics(), lambda _task: None)
-    return Claims(tools, owner="rev-1/x", draining=Signal())
+    tools = ClaimTools(documents, settings(**changes), clock, Metrics(), Lifecycle(clock))
+    return Claims(tools, owner="rev-1/x")
 
 
 async def acquire(of: Claims, *, within: float = 0) -> Guard | Outcome:

@@ -59,7 +59,8 @@ class WatchedDocuments(memory.MemoryDocuments):
         if after.state is ClaimState.COMPLETED:
             self.completed.add(after.message_id)
         if row is None:
-            if after.message_id in self.completed or (after.attempts, after.excused) != (1, 0):
+            given_back = after.state is ClaimState.RELEASED
+            if after.message_id in self.completed or (after.attempts, after.excused) != (1, int(given_back)):
                 self.faults.append(f"a claim that begins as {after}")
             return
         before = ClaimRecord.read(row.data)
@@ -87,6 +88,12 @@ class Message:
     deliveries: int = 0
     acknowledged: bool = False
     effects: int = 0
+    owners: set[int] = field(default_factory=set)
+    """Numbers of those that it was delivered to."""
+    attempts: int = 0
+    """Works that were begun, but for those whose end is excused."""
+    silences: int = 0
+    """Times that one of its owners died, stalled, lost its way to the store, or was told to leave it."""
 
 
 @dataclass(eq=False)
@@ -127,6 +134,7 @@ class Owner:
         """Ends it as kill -9 does: nothing of it runs, and no call of it does anything any more."""
         self.store.dead = True
         self.clock.stall()
+        self.model.silent(self)
         self.model.works = [work for work in self.model.works if work.owner is not self]
         for task in self.worker.lifecycle.in_flight:
             task.cancel()
@@ -164,7 +172,9 @@ class OwnerJob:
                 work.told = True
                 await self.owner.clock.sleep(work.lag)
                 return None
-            if (code := work.finish.result()) == "completed" and self.owner.alive:
+            code = work.finish.result()
+            self.message.attempts -= OUTCOMES[code].excused
+            if code == "completed" and self.owner.alive:
                 self.message.effects += 1
                 model.documents.effect(model.bench.key(self.message.id))
             return Ended(code)
@@ -186,10 +196,12 @@ class ClaimModel:
         faults: what did not hold.
     """
 
-    def __init__(self, owners: int, *, counted: bool) -> None:
+    def __init__(self, owners: int, *, counted: bool, ceiling: int) -> None:
         self.clock = ManualClock()
         self.counted = counted
-        self.bench = DeliveryBench(self.clock, heartbeat=60, broker_attempts=BROKER_ATTEMPTS if counted else None)
+        self.ceiling = ceiling
+        broker_attempts = BROKER_ATTEMPTS if counted else None
+        self.bench = DeliveryBench(self.clock, heartbeat=60, broker_attempts=broker_attempts, max_attempts=ceiling)
         settings = self.bench.settings
         self.documents = WatchedDocuments(self.clock, settings.claims_collection, settings.stale_after)
         self.bench.memory = self.documents
@@ -220,6 +232,7 @@ class ClaimModel:
 
     def deliver(self, message: Message, owner: Owner, *, lag: float = 0.0) -> None:
         message.deliveries += 1
+        message.owners.add(owner.number)
         owner.lag = lag
         attempt = message.deliveries if self.counted else None
         content = envelope(message_id=message.id, attempt=attempt)
@@ -228,6 +241,7 @@ class ClaimModel:
     def began(self, work: Work) -> None:
         if work.message.id in self.documents.completed:
             self.faults.append(f"completed message {work.message.id} is worked again")
+        work.message.attempts += 1
         self.works.append(work)
         # A process that has stalled learns of its loss when it goes on; until then only its claim stops it.
         there = [w for w in self.works if w.message is work.message and not w.owner.clock.stalled]
@@ -241,11 +255,25 @@ class ClaimModel:
             message = self.deliveries.pop(delivery)
             if not delivery.cancelled():
                 await self._answered(message, delivery.result())
+        await self._judge_letters()
         for number, owner in enumerate(self.owners):
             if not owner.alive:
                 self.owners[number] = Owner(self, number)
 
+    def silent(self, owner: Owner) -> None:
+        """An owner is, or seems, gone: what it has may count as an attempt."""
+        for message in self.messages.values():
+            message.silences += owner.number in message.owners
+
+    async def _judge_letters(self) -> None:
+        for letter in await self.bench.letters():
+            message = self.messages[str(letter["message_id"])]
+            exhausted = letter["reason"] == "max_delivery_attempts_exceeded"
+            if exhausted and message.attempts + message.silences < self.ceiling:
+                self.faults.append(f"{message} is given up for attempts that it has not had: {letter}")
+
     async def _answered(self, message: Message, code: str) -> None:
+        message.silences += code == "claim_lost"
         if OUTCOMES[code].verdict is not Verdict.ACK:
             return
         message.acknowledged = True
@@ -255,6 +283,7 @@ class ClaimModel:
 
     def interrupt(self, message: Message) -> None:
         """Cancels a message's deliveries, as a server at the end of its patience does."""
+        message.silences += 1
         for delivery, of in self.deliveries.items():
             if of is message:
                 delivery.cancel()

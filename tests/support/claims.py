@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import timedelta
 from typing import Any
 
@@ -12,9 +11,9 @@ from runtime.contract.dead_letter import message_key
 from runtime.contract.outcomes import Outcome
 from runtime.contract.settings.words import Workload
 from runtime.contract.settings.worker import WorkerSettings
-from runtime.execution.signal import Signal
 from runtime.observability.metrics import Metrics
 from runtime.ports.documents import Document, Key
+from runtime.server import Lifecycle
 from runtime.worker.claim import Claims
 from runtime.worker.guard import ClaimTools, Guard
 from tests.support.faulty_documents import FaultyDocuments
@@ -52,7 +51,6 @@ class ClaimsBench:
         self.settings = settings(**changes)
         self.memory = MemoryDocuments(clock)
         self.store = FaultyDocuments(self.memory)
-        self.tracked: set[asyncio.Task[Any]] = set()
 
     def process(self, name: str = "a") -> ClaimsProcess:
         return ClaimsProcess(self, name)
@@ -75,9 +73,9 @@ class ClaimsProcess:
     def __init__(self, bench: ClaimsBench, name: str) -> None:
         self.bench = bench
         self.metrics = Metrics()
-        self.draining = Signal()
-        tools = ClaimTools(bench.store, bench.settings, bench.clock, self.metrics, bench.tracked.add)
-        self.claims = Claims(tools, owner=name, draining=self.draining)
+        self.lifecycle = Lifecycle(bench.clock)
+        tools = ClaimTools(bench.store, bench.settings, bench.clock, self.metrics, self.lifecycle)
+        self.claims = Claims(tools, owner=name)
 
     async def acquire(
         self, message_id: str = "1001", *, attempt: int | None = None, within: float = 570

@@ -149,8 +149,8 @@ class Worker:
             metrics=self.metrics,
             revision="rev-1",
         )
-        tools = ClaimTools(store, bench.settings, clock, self.metrics, self.lifecycle.track)
-        self.claims = Claims(tools, owner="rev-1/x", draining=self.lifecycle.draining)
+        tools = ClaimTools(store, bench.settings, clock, self.metrics, self.lifecycle)
+        self.claims = Claims(tools, owner="rev-1/x")
 
     async def deliver(self, content: bytes = GOOD, **request: Any) -> str:
         """The reason code of one delivery; a good token and a plain body unless `request` says otherwise."""

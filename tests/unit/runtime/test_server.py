@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import math
 
 from runtime.adapters.clock import ManualClock
-from runtime.server import Lifecycle, Phase
+from runtime.server import DRAIN_WORK_SECONDS, Lifecycle, Phase
 
 
 async def test_a_process_accepts_work_until_it_drains() -> None:
@@ -24,6 +25,17 @@ async def test_a_draining_process_never_becomes_ready_again() -> None:
     lifecycle.drain()
     lifecycle.ready()
     assert lifecycle.phase is Phase.DRAINING
+
+
+async def test_work_has_all_the_time_until_a_drain_begins_and_a_second_one_gives_it_no_more() -> None:
+    clock = ManualClock()
+    lifecycle = Lifecycle(clock)
+    assert lifecycle.work_until == math.inf
+    await clock.advance(5)
+    lifecycle.drain()
+    await clock.advance(3)
+    lifecycle.drain()
+    assert lifecycle.work_until == 5 + DRAIN_WORK_SECONDS
 
 
 async def test_a_drain_waits_for_tracked_work_and_no_longer() -> None:

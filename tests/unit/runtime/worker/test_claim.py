@@ -150,6 +150,15 @@ async def test_a_create_whose_answer_was_lost_is_recognised(bench: ClaimsBench, 
         assert (await guard.settle(ClaimState.COMPLETED, "", within=8)).value == "done"
 
 
+async def test_a_create_whose_answer_was_lost_is_recognised_also_after_a_read_that_failed(
+    bench: ClaimsBench, clock: ManualClock
+) -> None:
+    bench.store.at(_0=Fault.ANSWER_LOST, _1=Fault.DOWN)
+    guard = await _acquired_in(bench, clock, seconds=3)
+    assert guard.record.attempts == 1
+    assert bench.store.calls == ["commit", "get", "get"]
+
+
 async def test_a_create_whose_request_was_lost_is_made_again(bench: ClaimsBench, clock: ManualClock) -> None:
     bench.store.at(_0=Fault.REQUEST_LOST)
     guard = await _acquired_in(bench, clock, seconds=1)
@@ -230,7 +239,7 @@ async def test_a_takeover_that_loses_to_the_owners_settlement_is_a_duplicate(
 
 async def test_a_draining_process_claims_nothing(bench: ClaimsBench) -> None:
     process = bench.process()
-    process.draining.set()
+    process.lifecycle.drain()
     assert await process.refused() == "worker_shutdown"
     assert bench.store.calls == []
 

@@ -25,7 +25,11 @@ MOST_DELIVERIES = 12
 ENDS = ("completed", "completed", "execution_failed", "run_lease_busy", "invalid_execution_request")
 NUMBERS = st.integers(0, 4)
 PAUSES = st.sampled_from((0.0, 0.0, 1.0, 10.0, 29.0, 61.0, 130.0, 181.0, 400.0))
-TROUBLES = st.just(()) | st.lists(st.sampled_from(Trouble), min_size=1, max_size=4).map(tuple)
+OUTAGES = ((Trouble.ANSWER_LOST, *[Trouble.DOWN] * 3), (Trouble.DOWN,) * 8)
+"""From just after the claim was taken, and for longer than a settlement waits."""
+TROUBLES = (
+    st.just(()) | st.lists(st.sampled_from(Trouble), min_size=1, max_size=4).map(tuple) | st.sampled_from(OUTAGES)
+)
 
 
 @dataclass(frozen=True)
@@ -63,10 +67,15 @@ class Claims(RuleBasedStateMachine):
     def owner(self, number: int) -> Owner:
         return self.model.owners[number % len(self.model.owners)]
 
-    @initialize(owners=st.integers(2, 5), counted=st.booleans(), heals=st.sampled_from(ENDS[1:3]))
-    def begin(self, owners: int, *, counted: bool, heals: str) -> None:
+    @initialize(
+        owners=st.integers(2, 5),
+        counted=st.booleans(),
+        heals=st.sampled_from(ENDS[1:3]),
+        ceiling=st.sampled_from((1, 3)),
+    )
+    def begin(self, owners: int, *, counted: bool, heals: str, ceiling: int) -> None:
         async def make() -> None:
-            self.model = ClaimModel(owners, counted=counted)
+            self.model = ClaimModel(owners, counted=counted, ceiling=ceiling)
 
         self.do(make())
         self.heals = heals
@@ -162,6 +171,7 @@ class Claims(RuleBasedStateMachine):
             await self._deliver(before)
             owner = self.owner(number)
             owner.clock.stall()
+            self.model.silent(owner)
             for work in self.model.works:
                 work.stalled = work.stalled or work.owner is owner
             await self.model.advance(seconds)
@@ -179,7 +189,9 @@ class Claims(RuleBasedStateMachine):
 
         async def cut() -> None:
             await self._deliver(before)
-            self.owner(number).store.cut_until = self.model.clock.monotonic() + seconds
+            owner = self.owner(number)
+            owner.store.cut_until = self.model.clock.monotonic() + seconds
+            self.model.silent(owner)
             await self.model.advance(seconds - 1)
             await self._deliver(meanwhile)
 

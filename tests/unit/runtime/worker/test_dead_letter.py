@@ -313,6 +313,27 @@ async def test_a_claim_lost_while_it_is_buried_is_left_to_its_new_owner(
     assert dead_lines(logs) == 0
 
 
+async def test_a_claim_lost_before_its_run_is_ended_ends_none(deliveries: DeliveryBench, clock: ManualClock) -> None:
+    """The letter takes a while, in which a heartbeat finds the message another's, who works on the run."""
+
+    async def late(_stop: asyncio.Event) -> Ended:
+        await clock.sleep(27)
+        return Ended("invalid_execution_request")
+
+    deliveries.workload.run = late
+    deliveries.store.choose = lambda _number, _kind, writes: (
+        Fault.DOWN if is_letter(writes) and clock.monotonic() < 30.5 else None
+    )
+    delivery = deliveries.worker().start()
+    await clock.advance(28)
+    document = await deliveries.document()
+    assert document is not None
+    await deliveries.memory.commit([Replace(deliveries.key(), {**document.data, "token": "x"}, document.version)])
+    await clock.advance(5)
+    assert (await delivery, len(await deliveries.letters())) == ("claim_lost", 1)
+    assert deliveries.workload.given_up == []
+
+
 async def test_dead_letters_are_counted_by_source_and_class(deliveries: DeliveryBench) -> None:
     deliveries.workload.run = ends("invalid_execution_request")
     worker = deliveries.worker()

@@ -144,14 +144,25 @@ async def test_a_settlement_is_tried_until_it_is_clear(bench: ClaimsBench, clock
     assert await bench.field("state") == "completed"
 
 
+async def test_a_settlement_that_was_written_is_not_written_again(bench: ClaimsBench, clock: ManualClock) -> None:
+    bench.store.at(_1=Fault.ANSWER_LOST)
+    async with await bench.process().own() as guard:
+        settling = asyncio.create_task(guard.settle(ClaimState.COMPLETED, "", within=8))
+        await clock.advance(1)
+        await settling
+    assert bench.store.calls == ["commit", "commit", "commit", "get"]
+
+
 async def test_a_settlement_ends_with_its_budget(bench: ClaimsBench, clock: ManualClock) -> None:
-    bench.store.choose = between(clock, 0.5, 1e9, Fault.DOWN)
+    bench.store.choose = between(clock, 0.5, 300, Fault.DOWN)
     async with await bench.process().own() as guard:
         await clock.advance(1)
         settling = asyncio.create_task(guard.settle(ClaimState.COMPLETED, "", within=8))
         await clock.advance(8)
         assert await settling is Settlement.UNCONFIRMED
-    assert await bench.field("state") == "in_progress", "its age will free it"
+    assert await bench.field("state") == "in_progress"
+    await clock.advance(300)
+    assert await bench.field("state") == "completed", "it is written once the store is back"
 
 
 async def test_a_dropped_guard_releases_its_claim(bench: ClaimsBench) -> None:
@@ -177,7 +188,8 @@ async def test_a_settled_guard_does_nothing_on_the_way_out(bench: ClaimsBench) -
 
 
 async def test_a_release_survives_a_second_cancellation(bench: ClaimsBench, clock: ManualClock) -> None:
-    guard = await bench.process().own()
+    process = bench.process()
+    guard = await process.own()
 
     async def hold() -> None:
         async with guard:
@@ -193,7 +205,7 @@ async def test_a_release_survives_a_second_cancellation(bench: ClaimsBench, cloc
     with pytest.raises(asyncio.CancelledError):
         await holding
     reached.set()
-    await asyncio.wait(bench.tracked)
+    await asyncio.wait(process.lifecycle.in_flight)
     assert await bench.field("state") == "released"
 
 

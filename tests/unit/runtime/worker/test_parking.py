@@ -147,7 +147,7 @@ async def test_a_drain_ends_the_park_at_once(bench: ClaimsBench, clock: ManualCl
     await bench.process("a").own()
     parked = park(process)
     await clock.advance(1)
-    process.draining.set()
+    process.lifecycle.drain()
     await clock.advance(0)
     assert code(await parked) == "worker_shutdown"
 
