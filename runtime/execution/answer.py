@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from msgspec.structs import replace
+
 from runtime.contract.limits import INLINE_PAYLOAD_BYTES
 from runtime.contract.states import FailureClass, ProgressStatus
 from runtime.execution.event import LAST_EVENT
@@ -63,7 +65,8 @@ def read_answer(value: object) -> RunResult:
 def kept_result(result: RunResult) -> tuple[RunResult, bytes | None]:
     """A result as it can be recorded, and its encoded output; None where it has none.
 
-    An output that is no JSON, or too large to keep, makes the run failed: a run ends truthfully even then.
+    An output that is no JSON, or too large to keep, makes the run failed: a run ends truthfully even then. An error is
+    one line without secrets, whichever engine it is of.
     """
     if result.status is ProgressStatus.COMPLETED:
         if result.output is None:
@@ -78,4 +81,4 @@ def kept_result(result: RunResult) -> tuple[RunResult, bytes | None]:
             ), None
     if result.status not in LAST_EVENT:
         return failed(f"the engine ended with status {result.status!r}"), None
-    return result, None
+    return result if result.error is None else replace(result, error=one_line(result.error)), None

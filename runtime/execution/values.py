@@ -8,7 +8,10 @@ from typing import Final
 
 from runtime.contract.errors import HoldfastError
 from runtime.contract.limits import JSON_DEPTH
+from runtime.observability.redaction import redact_text
 
+SEARCHED_CHARACTERS: Final = 64 * 1024
+"""Of a text that becomes one line: more than enough to fill it, and never seconds of the loop."""
 VALUE_DEPTH: Final = JSON_DEPTH - 8
 """Deepest value that a job may emit or return; the rest of JSON_DEPTH is for the body that carries it."""
 
@@ -72,8 +75,12 @@ def is_deeper(value: object, depth: int) -> bool:
 
 
 def one_line(text: str, limit: int = 500) -> str:
-    """Text for an error that a caller may read: one line, no control characters, at most `limit` characters."""
-    line = "".join(c if c.isprintable() else " " for c in " ".join(text[: 4 * limit].split()))
+    """Text for an error that a caller may read: one line, no control characters, at most `limit` characters, nothing
+    that looks like a secret.
+    """
+    # Looked through before it is cut, so that no half of a secret is left that nothing recognises.
+    text = redact_text(text[:SEARCHED_CHARACTERS])[: 4 * limit]
+    line = "".join(c if c.isprintable() else " " for c in " ".join(text.split()))
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 

@@ -1,4 +1,4 @@
-"""Keeps secrets out of logs: a filter that every line passes, not a call to remember."""
+"""Keeps secrets out of logs, and out of what jobs say: a filter that every text passes, not a call to remember."""
 
 from __future__ import annotations
 
@@ -15,14 +15,20 @@ _SECRET_NAME: Final = re.compile(
     re.IGNORECASE,
 )
 
-_SECRET_TEXT: Final = (
-    r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]*"  # a JWT, its signature present or not
+_CREDENTIAL: Final = (
+    r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]{5,}(?:\.[A-Za-z0-9_-]*)?"  # a JWT, cut short or not
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(-----END [A-Z ]*PRIVATE KEY-----|$)"
     r"|\bhf_[A-Za-z0-9-]+_[A-Za-z0-9_-]{16,}"  # an API key
     r"|\bya29\.[A-Za-z0-9_.-]{8,}"  # a Google access token
-    r"|(?<=[?&])(X-Goog-Signature|X-Goog-Credential|Signature|sig|token|access_token)=[^&\s\"']+"
-    r"|(?<=://)[^/@\s\"']+:[^/@\s\"']+(?=@)"  # user information in an address
-    r"|(?<=\bBearer )[^\s\"',;]{6,}|(?<=\bBasic )[^\s\"',;]{6,}"
+    # Parameters of a signed address, also of one inside another's query.
+    r"|X-(?:Goog|Amz)-(?:Signature|Credential|Security-Token)(?:=|%(?:25)*3D)(?:(?!%(?:25)*26)[^&\s\"'])+"
+    r"|(?:(?<=[?&])|(?<=%26)|(?<=%3F))(?:Signature|sig|token|access_token)(?:=|%3D)(?:(?!%26)[^&\s\"'])+"
+    r"|(?<=://)[^/@\s\"':]+:[^/@\s\"']+(?=@)"  # user information in an address
+)
+"""What is a credential by its form, whoever says it and wherever."""
+
+_SECRET_TEXT: Final = (
+    _CREDENTIAL + r"|(?<=\bBearer )[^\s\"',;]{6,}|(?<=\bBasic )[^\s\"',;]{6,}"
     # The value after a secret's name, as in a setting, a header, or the text of a dictionary.
     r"|(?:authorization|cookie|password|passphrase|secret|credential|jwt|api_key|private_key|backend_key)"
     r"[\"']?\s*[=:]\s*[\"']?(?:(?:Bearer|Basic)\s+)?[^\s\"',;)}\]]+"
@@ -49,11 +55,32 @@ def redact_text(text: str) -> str:
         return text
     if _may_hold_a_secret(text):
         return _secret_text().sub(MASK, text)
+    _remember(text)
+    return text
+
+
+def redact_credentials(text: str) -> str:
+    """The text with what is a credential by its form masked: for texts that are meant to be read, in which the word
+    "password: " begins a sentence and not a secret.
+    """
+    if text in _CLEAN:
+        return text
+    if _may_hold_a_secret(text):
+        return _credential().sub(MASK, text)
+    _remember(text)
+    return text
+
+
+def _remember(text: str) -> None:
     if len(text) <= _CLEAN_CHARACTERS:
         if len(_CLEAN) >= _CLEAN_TEXTS:
             _CLEAN.clear()
         _CLEAN.add(text)
-    return text
+
+
+@functools.cache
+def _credential() -> re.Pattern[str]:
+    return re.compile(_CREDENTIAL, re.IGNORECASE | re.DOTALL)
 
 
 @functools.cache
@@ -64,7 +91,7 @@ def _secret_text() -> re.Pattern[str]:
 
 def _may_hold_a_secret(text: str) -> bool:
     """False where no alternative of the pattern can match: each needs one of these, and most texts have none."""
-    if "=" in text or "-----" in text or ("@" in text and "://" in text):
+    if "=" in text or "%" in text or "-----" in text or ("@" in text and "://" in text):
         return True
     lower = text.lower()
     for hint in _HINTS:  # noqa: SIM110 - half the time of any() with a generator, for every text of every line

@@ -91,6 +91,13 @@ def raises(_job: RunningJob) -> None:
     raise ValueError("first line\nsecond line")
 
 
+def leaks(job: RunningJob) -> None:
+    """Says its input in every way that is not meant for a caller."""
+    print("fetching", job.input)
+    print("fetching", job.input, file=sys.stderr, flush=True)
+    raise ValueError(f"403 for {job.input}")
+
+
 def exits(job: RunningJob) -> None:
     sys.exit(job.input)
 

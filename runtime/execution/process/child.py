@@ -20,6 +20,7 @@ from runtime.execution.event import event_type_fault
 from runtime.execution.process.frames import FrameKind, pack
 from runtime.execution.process.prctl import die_with_parent, gain_no_privileges
 from runtime.execution.values import ValueRefused, decode, encode, one_line
+from runtime.observability.redaction import redact_text
 
 NICENESS: Final = 5
 """The service's loop, which renews leases, comes first where both want the same core."""
@@ -231,7 +232,7 @@ def _report(error: BaseException, channel: Channel) -> None:
     if isinstance(error, MemoryError):
         _, hard = resource.getrlimit(resource.RLIMIT_AS)
         resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
-    text = "".join(traceback.format_exception(error))[-TRACEBACK_CHARACTERS:]
+    text = redact_text("".join(traceback.format_exception(error)))[-TRACEBACK_CHARACTERS:]
     payload = encode({"level": "error", "message": text.encode("utf-8", "replace").decode()}, EVENT_BYTES)
     channel.send(FrameKind.EVENT, '"event_type":"log","payload":', payload)
     line = one_line(f"{type(error).__name__}: {error}".removesuffix(": "))

@@ -166,6 +166,15 @@ async def test_a_traceback_goes_to_the_log_of_the_run_and_not_to_its_error(start
     assert 'raise ValueError("first line' in payload["message"]
 
 
+async def test_nothing_that_a_job_says_holds_the_signed_address_that_it_was_given(starter: ProcessStarter) -> None:
+    run = Run(starter, "leaks", "https://storage.googleapis.com/b/o?X-Goog-Signature=" + "5ec4e7" * 40)
+    result = await run.result()
+    assert (result.error or "").startswith("ValueError: 403 for https://storage.googleapis.com/b/o?[redacted]")
+    messages = [payload["message"] for _, payload in run.events]
+    assert len(messages) == 3
+    assert all("googleapis.com" in message and "5ec4e7" not in message for message in messages)
+
+
 async def test_a_job_that_takes_too_much_memory_fails_alone(starter: ProcessStarter) -> None:
     result = await Run(starter, "takes_memory", memory=512 * MIB).result()
     assert result.status is ProgressStatus.FAILED

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime.observability import logs, redaction
-from runtime.observability.redaction import MASK, redact, redact_text
+from runtime.observability.redaction import MASK, redact, redact_credentials, redact_text
 
 TOKEN = "eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJhIn0.c2lnbmF0dXJl"
 SECRETS = [
@@ -21,6 +21,10 @@ SECRETS = [
     "hf_local_" + "a" * 43,
     "ya29.c.b0Aaekm1K-abcdef",
     "https://storage.googleapis.com/b/o?X-Goog-Signature=abcdef0123&x=1",
+    "https://b.s3.amazonaws.com/o?X-Amz-Signature=abcdef0123&X-Amz-Expires=9",
+    "https://r.example/?next=https%3A%2F%2Fs.example%2Fo%3Fa%3D1%26X-Goog-Signature%3Dabcdef0123%26b%3D2",
+    "https://r.example/?next=https%253A%252F%252Fs.example%252Fo%253Fa%26X-Amz-Signature%253Dabcdef0123",
+    "https://r.example/?next=%2Fo%3Fsig%3Dabcdef0123",
     "postgres://user:hunter2@db/x",
     "-----BEGIN EC PRIVATE KEY-----\nMHcCAQEE\n-----END EC PRIVATE KEY-----",
 ]
@@ -39,13 +43,47 @@ def test_a_secret_is_masked_wherever_it_stands_in_a_text(secret: str) -> None:
 @given(
     st.lists(
         st.sampled_from(
-            [*SECRETS, "=", "@", "://", "?sig=", "EYJ", "Hf_", "YA29.", "-----", "\u212a", "\u017f", "\u0130"]
+            [
+                *SECRETS,
+                "X-Goog-Signature",
+                "%3D",
+                "%253D",
+                "%26",
+                "=",
+                "@",
+                "://",
+                "?sig=",
+                "EYJ",
+                "Hf_",
+                "YA29.",
+                "-----",
+                "\u212a",
+                "\u017f",
+                "\u0130",
+            ]
         )
         | st.text(max_size=8)
     ).map("".join)
 )
 def test_a_text_that_is_not_searched_holds_no_secret(text: str) -> None:
     assert redact_text(text) == redaction._secret_text().sub(MASK, text)
+    assert redact_credentials(text) == redaction._credential().sub(MASK, text)
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+def test_a_credential_is_one_in_every_text_and_prose_is_none(secret: str) -> None:
+    assert redact_credentials(secret) == redact_text(secret) != secret
+    said = "Your password: at least eight letters. One token = four letters; secret=none."
+    assert redact_credentials(said) == said
+
+
+@pytest.mark.parametrize(
+    "piece", ["://", "://a:", "password ", "eyJ", "-----BEGIN ", "-----END A", "hf_a", "X-Goog-Signature%25", "sig%"]
+)
+def test_a_text_that_nearly_holds_secrets_takes_no_longer_than_others(piece: str) -> None:
+    """A pattern that tries every end from every beginning would take days for this one."""
+    text = piece * 2 + ":" * 100_000 + " " + piece * 50_000
+    assert redact_text(text).count(MASK) <= 1
 
 
 def test_a_line_is_ascii_whatever_it_says() -> None:
