@@ -31,7 +31,7 @@ from runtime.execution.outcome import AttemptEnd, AttemptKind, undelivered
 from runtime.execution.tasks import end, first_done
 from runtime.execution.values import one_line
 from runtime.ports.clock import Clock
-from runtime.ports.engine import Engine, RunContext, RunResult
+from runtime.ports.engine import Engine, EngineStillRunning, RunContext, RunResult
 
 ENGINE_GRACE_SECONDS: Final = 8.0
 """How long after its deadline an engine may still be busy with ending; then it is cut off."""
@@ -75,6 +75,9 @@ async def run_attempt(job: Job, tools: AttemptTools, *, deadline: float, stop: a
         tools: of the process.
         deadline: monotonic end of the delivery: parking, engine and reports share it.
         stop: set when the process drains: the engine is stopped and the run left to another attempt.
+
+    Raises:
+        EngineStillRunning: something is left running after all. The run is not ended and its lease not given back.
     """
     began = tools.clock.monotonic()
     latest = deadline - tools.settle.total_seconds()
@@ -189,7 +192,7 @@ class _Attempt:
                     return result  # it came just in time; doing it all again would be the worse end
             return ended
         finally:
-            await end(work, stopping)
+            await _end_engine(work, stopping)
 
     def _context(self) -> RunContext:
         return RunContext(
@@ -288,3 +291,11 @@ class _Attempt:
             log.info("events_not_delivered", run_id=self._job.run_id, cause=type(error).__name__)
         await self._lease.release(ended.failure_class, STOP_REPORT_SECONDS)
         return ended
+
+
+async def _end_engine(work: asyncio.Task[RunResult], *others: asyncio.Task[bool]) -> None:
+    try:
+        await end(work, *others)
+    finally:
+        if not work.cancelled() and isinstance(error := work.exception(), EngineStillRunning):
+            raise error

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from runtime.contract.errors import HoldfastError
 from runtime.contract.limits import MIB
+from runtime.contract.settings.run_memory import DEFAULT_RUN_MEMORY
 from runtime.contract.states import FailureClass
 from runtime.execution.answer import cancelled, failed, read_answer, timed_out
 from runtime.execution.entry_point_spec import check_entry_point
@@ -23,8 +24,6 @@ from runtime.execution.values import encode
 from runtime.ports.clock import Clock
 from runtime.ports.engine import Isolation, RunContext, RunResult
 
-MEMORY_BYTES: Final = 1024 * MIB
-"""Address space of a job's process where the deployment says nothing else; libraries reserve far more than they use."""
 CHECK_SECONDS: Final = 60.0
 """Longest that importing a job's module may take when a service starts."""
 LAST_OUTPUT_SECONDS: Final = 2.0
@@ -37,10 +36,10 @@ class ProcessLimits(Struct, frozen=True):
     """What a job's process may use.
 
     Attributes:
-        memory_bytes: address space; 0: no limit.
+        memory_bytes: private memory, its heap and all that it maps to write to; 0: no limit.
     """
 
-    memory_bytes: int = MEMORY_BYTES
+    memory_bytes: int = DEFAULT_RUN_MEMORY * MIB
 
 
 class EntryPointEngine:
@@ -72,6 +71,7 @@ class EntryPointEngine:
 
         Raises:
             ProcessUnavailable: no process could be started.
+            EngineStillRunning: its process could not be ended.
         """
         if context.cancelled.is_set():
             return cancelled()
@@ -87,6 +87,7 @@ class EntryPointEngine:
 
         Raises:
             ProcessUnavailable: no process could be started.
+            EngineStillRunning: its process could not be ended.
         """
         job = {"entry_point": self._entry_point, "check": True, "memory_bytes": self._limits.memory_bytes}
         process = await self._starter.spawn(encode(job, MIB))

@@ -23,7 +23,7 @@ from runtime.executor.ending import Ending, Stop, ending, stopped
 from runtime.executor.reporter import ReportedRun, Reporter, ReportRules
 from runtime.observability.metrics import Metrics
 from runtime.ports.clock import Clock
-from runtime.ports.engine import Engine, RunContext, RunResult
+from runtime.ports.engine import Engine, EngineStillRunning, RunContext, RunResult
 from runtime.ports.tracing import PASSED_ON, Tracing
 
 ENGINE_GRACE_SECONDS: Final = 4.0
@@ -171,10 +171,11 @@ class ExecutorRun:
         if error is None:
             return work.result()
         known = isinstance(error, HoldfastError)
+        begun = not known or isinstance(error, EngineStillRunning)
         log.error("engine_error", run_id=self._job.run_id, engine=self._job.engine, exc_info=None if known else error)
         return failed(
             error.line() if isinstance(error, HoldfastError) else f"engine_error: {type(error).__name__}",
-            failure_class=FailureClass.ACTIVATION_TIMEOUT if known else FailureClass.FRAMEWORK_ERROR,
+            failure_class=FailureClass.FRAMEWORK_ERROR if begun else FailureClass.ACTIVATION_TIMEOUT,
         )
 
     def _context(self, seconds: float) -> RunContext:

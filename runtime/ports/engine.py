@@ -9,6 +9,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from runtime.contract.errors import Decision, HoldfastError
 from runtime.contract.states import FailureClass, ProgressStatus
 
 
@@ -69,6 +70,13 @@ class RunResult(Struct, frozen=True):
     failure_class: FailureClass | None = None
 
 
+class EngineStillRunning(HoldfastError):
+    """Something of a run could not be stopped and may go on writing: no other attempt may be let in before its time."""
+
+    code = "engine_still_running"
+    decision = Decision.RETRY
+
+
 class Engine(Protocol):
     """A way to run jobs."""
 
@@ -82,5 +90,9 @@ class Engine(Protocol):
         ...
 
     async def run(self, context: RunContext) -> RunResult:
-        """Runs to the end, to the deadline or to cancellation, and leaves nothing running behind."""
+        """Runs to the end, to the deadline or to cancellation, and leaves nothing running behind.
+
+        Raises:
+            EngineStillRunning: it does; also in place of a cancellation.
+        """
         ...

@@ -181,8 +181,8 @@ class Guard:
 
     async def abandon(self) -> None:
         """Leaves the claim to its staleness, without a write: something may still work in its name."""
-        await self._stop_beating()
         self._closed = True
+        await self._stop_beating()
 
     def withdraw(self, code: str) -> None:
         """Gives back, beside the answer, what may or may not have been taken. A take that is still under way fails once

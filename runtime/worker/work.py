@@ -12,6 +12,7 @@ from runtime.contract.envelope import PushEnvelope
 from runtime.contract.outcomes import outcome
 from runtime.contract.states import FailureClass
 from runtime.execution.signal import Signal
+from runtime.ports.engine import EngineStillRunning
 from runtime.worker.deps import WorkerDeps
 from runtime.worker.guard import Guard
 from runtime.worker.waiting import wait_first
@@ -21,6 +22,8 @@ STOP_SECONDS: Final = 5.0
 """Time for work to end by itself once it is told to stop: its engine, its last events, its lease."""
 CANCEL_SECONDS: Final = 1.0
 """Time for work to end once it is cancelled."""
+
+_End = Ended | EngineStillRunning | None
 
 log = structlog.get_logger()
 
@@ -84,18 +87,29 @@ async def _run(deps: WorkerDeps, guard: Guard, job: Job, deadline: float) -> tup
             stop.set()
             await wait_first(clock, STOP_SECONDS, task=running)
     finally:
-        if not running.done():
-            running.cancel()
-            await wait_first(clock, CANCEL_SECONDS, task=running)
+        try:
             if not running.done():
-                log.error("work_did_not_stop")
-                await guard.abandon()
-    if not running.done():
-        return Ended(reason or deps.workload.failed_code), True
-    return running.result() or Ended(reason or deps.workload.failed_code), False
+                running.cancel()
+                await wait_first(clock, CANCEL_SECONDS, task=running)
+        finally:
+            ended = await _end_of(running, guard)
+    if isinstance(ended, Ended):
+        return ended, False
+    return Ended(reason or deps.workload.failed_code), ended is not None
 
 
-def _interruption(guard: Guard, draining: Signal, running: asyncio.Task[Ended | None]) -> str | None:
+async def _end_of(running: asyncio.Task[_End], guard: Guard) -> _End:
+    """How the work ended; of what may go on, the claim is left to its age."""
+    if running.cancelled():
+        return None
+    ended = running.result() if running.done() else EngineStillRunning("it ignores its cancellation")
+    if isinstance(ended, EngineStillRunning):
+        log.error("work_did_not_stop", error=str(ended))
+        await guard.abandon()
+    return ended
+
+
+def _interruption(guard: Guard, draining: Signal, running: asyncio.Task[_End]) -> str | None:
     if running.done():
         return None
     if guard.lost.is_set():
@@ -103,7 +117,7 @@ def _interruption(guard: Guard, draining: Signal, running: asyncio.Task[Ended | 
     return "worker_shutdown" if draining.is_set() else "processing_timeout"
 
 
-async def _contained(job: Job, deadline: float, stop: asyncio.Event, failed_code: str) -> Ended | None:
+async def _contained(job: Job, deadline: float, stop: asyncio.Event, failed_code: str) -> _End:
     """The work's end, whatever the work raises: no exception of it may decide an acknowledgement."""
     try:
         ended = await job.run(deadline=deadline, stop=stop)
@@ -111,6 +125,8 @@ async def _contained(job: Job, deadline: float, stop: asyncio.Event, failed_code
             outcome(ended.code)
     except asyncio.CancelledError:
         return None
+    except EngineStillRunning as error:
+        return error
     except (Exception, SystemExit) as error:
         log.exception("work_raised")
         return Ended(failed_code, type(error).__name__)

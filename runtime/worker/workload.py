@@ -65,6 +65,9 @@ class Job(Protocol):
 
         Returns:
             None where it ended because of `stop`.
+
+        Raises:
+            EngineStillRunning: something is left running after all.
         """
         ...
 

@@ -26,6 +26,7 @@ from runtime.execution.process.frames import (
 )
 from runtime.execution.tasks import end, first_done, settled
 from runtime.ports.clock import Clock
+from runtime.ports.engine import EngineStillRunning
 
 TERM_GRACE_SECONDS: Final = 2.0
 """From SIGTERM to SIGKILL: a drain has ten seconds for everything."""
@@ -111,23 +112,32 @@ class RunProcess:
             await self._kill()
 
     async def destroy(self) -> None:
-        """Kills what is left and releases everything; a cancellation of the caller does not cut it short."""
+        """Kills what is left and releases everything; a cancellation of the caller does not cut it short.
+
+        Raises:
+            EngineStillRunning: its end is not confirmed; also in place of a cancellation.
+        """
         cleanup = asyncio.create_task(self._destroy())
-        await settled(cleanup)
-        cleanup.result()
+        try:
+            await settled(cleanup)
+        finally:
+            cleanup.result()
 
     async def _destroy(self) -> None:
         await self._kill()
+        confirmed = self._gone.done()
         await end(self._gone)
         self._guard.close()
         for transport in self._transports:
             transport.close()
         for pipe in self._loose:
             pipe.close()
-        if self._alive is not None:
+        if self._alive is not None and confirmed:
             self._alive.dec()
         # Transports report their end in the loop's next turn.
         await asyncio.sleep(0)
+        if not confirmed:
+            raise EngineStillRunning(f"the job's process was killed, and still lives after {CONFIRM_SECONDS:g} s")
 
     async def _kill(self) -> None:
         self._order(KILL)

@@ -13,7 +13,7 @@ from runtime.contract.states import FailureClass, ProgressStatus, RunState
 from runtime.execution.callback_messages import CallbackRefused, CallbackUnavailable, Cancellation
 from runtime.execution.outcome import AttemptKind
 from runtime.execution.process.starter import ProcessUnavailable
-from runtime.ports.engine import RunContext, RunResult
+from runtime.ports.engine import EngineStillRunning, RunContext, RunResult
 from tests.support.attempt_bench import AttemptBench, bench
 from tests.support.scripted_engine import completes, until_cancelled
 
@@ -180,6 +180,31 @@ async def test_an_engine_that_breaks_leaves_the_run_to_another_attempt(
     assert (end.kind, end.failure_class) == (AttemptKind.ENGINE_ERROR, failure_class)
     record = await one.api.bench.record()
     assert (record.state, record.last_failure_class) == (RunState.RUNNING, failure_class)
+
+
+@pytest.mark.parametrize("when", ["at its end", "at its deadline", "in a drain", "cancelled"])
+async def test_an_engine_that_cannot_be_stopped_keeps_its_run_until_the_lease_is_over(when: str) -> None:
+    """BR-40"""
+
+    async def script(_context: RunContext) -> RunResult:
+        try:
+            await one.clock.sleep(5 if when == "at its end" else 1000)
+        finally:
+            await one.clock.sleep(1)
+            raise EngineStillRunning("the job's process still lives")
+
+    one = await bench(script)
+    task = asyncio.create_task(one.attempt(timeout=timedelta(seconds=20)))
+    await one.clock.advance(4)
+    if when == "in a drain":
+        one.stop.set()
+    elif when == "cancelled":
+        task.cancel()
+    await one.clock.advance(40)
+    with pytest.raises(EngineStillRunning):
+        await task
+    record = await one.api.bench.record()
+    assert (record.state, record.leased(one.clock.now())) == (RunState.RUNNING, True)
 
 
 async def test_a_second_attempt_goes_on_with_the_sequence_of_the_first() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
@@ -19,7 +20,7 @@ from runtime.execution.attempt import AttemptTools
 from runtime.execution.callback_messages import CallbackUnavailable
 from runtime.execution.outcome import AttemptKind
 from runtime.identity.job_token import JobSigner
-from runtime.ports.engine import Isolation, RunContext, RunResult
+from runtime.ports.engine import EngineStillRunning, Isolation, RunContext, RunResult
 from runtime.worker.workloads.execution import CODES, LOOP_CHARACTERS, REFUSALS, ExecutionWorkload
 from tests.support.api_bench import KEYS, KID
 from tests.support.claims import settings
@@ -188,6 +189,35 @@ async def test_a_lease_that_is_lost_is_a_retry(bench: Bench) -> None:
     bench.api.before = lambda _body: CallbackUnavailable("away")
     await bench.clock.advance(170)
     assert await delivery == "run_lease_lost"
+
+
+@pytest.mark.parametrize("seconds", [5, 1000], ids=["at its end", "in a drain"])
+async def test_what_cannot_be_stopped_keeps_its_claim_and_its_lease_until_both_are_over(
+    bench: Bench, seconds: float
+) -> None:
+    """BR-40"""
+
+    async def stuck(context: RunContext) -> RunResult:
+        with contextlib.suppress(TimeoutError):
+            async with bench.clock.timeout(seconds):
+                await context.cancelled.wait()
+        raise EngineStillRunning("the job's process still lives")
+
+    bench.engine.work = stuck
+    worker = bench.worker()
+    delivery = worker.start(bench.message())
+    await bench.clock.advance(5)
+    worker.lifecycle.drain()
+    await bench.clock.advance(1)
+    assert await delivery == ("execution_failed" if seconds == 5 else "worker_shutdown")
+    assert await bench.deliveries.field("state") == "in_progress"
+    assert (await bench.api.bench.record()).leased(bench.clock.now())
+    bench.engine.work = bench.engine._succeed
+    again = bench.worker().start(bench.message())
+    await bench.clock.advance(140)
+    assert len(bench.engine.runs) == 1, "nobody else is let in"
+    await bench.clock.advance(60)
+    assert await again == "completed"
 
 
 async def test_an_engine_that_breaks_every_time_ends_in_a_dead_lettered_run(bench: Bench) -> None:
