@@ -12,15 +12,13 @@ from runtime.executor.deps import ExecutorDeps
 from runtime.executor.ending import Stop
 from runtime.executor.intake import Accepted, Intake
 from runtime.executor.runs import Runs
-from runtime.executor.stream import Reading, StreamForm, StreamWriter
+from runtime.executor.stream import LOOK_SECONDS, Reading, StreamForm, StreamWriter, has_left
 from runtime.http.body import expect_nothing_yet
 from runtime.http.problem import Problem
 
 EXECUTE: Final = "/execute"
 EXECUTE_STREAM: Final = "/execute/stream"
 EXECUTE_SSE: Final = "/execute/sse"
-LOOK_SECONDS: Final = 1.0
-"""How often a caller that waits for a result is looked for."""
 LEFT_STATUS: Final = 499
 """What is counted for a caller that left; nobody reads it."""
 
@@ -50,12 +48,12 @@ class ExecuteRoutes:
 
     async def execute(self, request: web.Request) -> web.StreamResponse:
         """`POST /execute`: the result; a caller that leaves cancels the run."""
-        held = self._runs.start(await self._intake.read(request), None)
-        while not await first_done(self._deps.clock, LOOK_SECONDS, held.task):
-            if request.transport is None or request.transport.is_closing():
-                held.run.stop(Stop.CALLER_LEFT)
-        ended = held.task.result()
-        if request.transport is None or request.transport.is_closing():
+        working = self._runs.start(await self._intake.read(request), None)
+        while not await first_done(self._deps.clock, LOOK_SECONDS, working.task):
+            if has_left(request):
+                working.run.stop(Stop.CALLER_LEFT)
+        ended = working.task.result()
+        if has_left(request):
             return web.Response(status=LEFT_STATUS)
         return web.Response(body=ended.answer(), headers={hdrs.CONTENT_TYPE: "application/json"})
 
@@ -74,11 +72,12 @@ class ExecuteRoutes:
     def _begun(self, accepted: Accepted, form: StreamForm) -> Reading:
         channel = Channel(self._deps.clock, self._deps.channel)
         reader = channel.attach()
-        return Reading(channel=channel, reader=reader, run=self._runs.start(accepted, channel).task, form=form)
+        over = self._runs.start(accepted, channel).over
+        return Reading(channel=channel, reader=reader, over=over, latest=accepted.latest, form=form)
 
     def _resumed(self, accepted: Accepted, after: str) -> Reading:
         held = self._runs.held(accepted.job.job_id)
-        if held is None or held.channel is None:
+        if held is None:
             raise Problem(
                 404, "run_not_held", f"this instance has no stream of job {accepted.job.job_id!r}; ask for its record"
             )
@@ -86,4 +85,4 @@ class ExecuteRoutes:
             reader = held.channel.attach(after)
         except PositionGone as error:
             raise Problem(410, error.code, str(error)) from None
-        return Reading(channel=held.channel, reader=reader, run=held.task, form=StreamForm.SSE)
+        return Reading(channel=held.channel, reader=reader, over=held.over, latest=accepted.latest, form=StreamForm.SSE)

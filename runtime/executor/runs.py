@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from datetime import timedelta
 from typing import Final
 
@@ -22,23 +21,37 @@ from runtime.http.problem import Problem, unavailable
 RUNS: Final = 1000
 """Most runs at a time: the platform's own limit of requests for one instance."""
 HELD_ENDED: Final = 128
-"""Most ended streams that are kept; with `ChannelRules.kept_bytes` about 32 MiB."""
+"""Most ended streams that are kept; with `ChannelRules.kept_bytes` about 32 MiB, since nothing else of a run is."""
 HOLD: Final = timedelta(seconds=60)
 """How long an ended stream is kept for a reader that returns."""
 
 
-class HeldRun(Struct):
-    """A run that works, or has ended a short while ago.
+class HeldStream(Struct):
+    """What a reader needs of a run, while it works and for a while after.
+
+    Attributes:
+        channel: with the events.
+        over: done once the run has ended.
+    """
+
+    channel: Channel
+    over: asyncio.Future[None]
+
+
+class WorkingRun(Struct):
+    """A run that has not ended.
 
     Attributes:
         run: to be stopped.
-        channel: None where its caller waits for the result alone.
         task: works it.
+        over: done once it has ended.
+        channel: None where its caller waits for the result alone.
     """
 
     run: ExecutorRun
-    channel: Channel | None
     task: asyncio.Task[Ending]
+    over: asyncio.Future[None]
+    channel: Channel | None
 
 
 class Runs:
@@ -46,20 +59,26 @@ class Runs:
 
     Args:
         deps: of the executor.
-
-    Attributes:
-        working: runs that have not ended.
     """
 
     def __init__(self, deps: ExecutorDeps) -> None:
         self._deps = deps
-        self._held: dict[str, HeldRun] = {}
-        self._ended_streams: deque[tuple[float, str]] = deque()
-        self.working = 0
+        self._working: dict[str, WorkingRun] = {}
+        self._ended: dict[str, tuple[float, HeldStream]] = {}  # the oldest first
         settings = deps.settings
         self._rules = ReportRules(batch=BatchRules(interval=settings.batch_interval, size=settings.batch_size))
 
-    def start(self, accepted: Accepted, channel: Channel | None) -> HeldRun:
+    @property
+    def working(self) -> int:
+        """Runs that have not ended."""
+        return len(self._working)
+
+    @property
+    def kept(self) -> int:
+        """Ended streams that a reader may still come back to."""
+        return len(self._ended)
+
+    def start(self, accepted: Accepted, channel: Channel | None) -> WorkingRun:
         """Begins a run, which goes on whatever becomes of its caller.
 
         Raises:
@@ -67,7 +86,7 @@ class Runs:
         """
         self._forget()
         job = accepted.job
-        if job.job_id in self._held:
+        if job.job_id in self._working or job.job_id in self._ended:
             raise Problem(
                 409, "run_already_held", f"job {job.job_id!r} was started here; resume its stream with Last-Event-ID"
             )
@@ -87,42 +106,49 @@ class Runs:
                 channel=channel,
             )
         )
-        held = HeldRun(run, channel, asyncio.create_task(run.execute(), name="run"))
-        self._held[job.job_id] = held
-        self.working += 1
+        task = asyncio.create_task(run.execute(), name="run")
+        working = WorkingRun(run, task, asyncio.get_running_loop().create_future(), channel)
+        self._working[job.job_id] = working
         self._deps.metrics.executing.inc()
-        self._deps.lifecycle.track(held.task)
-        held.task.add_done_callback(lambda _task: self._ended(job.job_id, held))
-        return held
+        self._deps.lifecycle.track(task)
+        job_id = job.job_id
+        task.add_done_callback(lambda _task: self._end(job_id))
+        return working
 
-    def held(self, job_id: str) -> HeldRun | None:
-        """The run of a job, while it works and for a while after."""
+    def held(self, job_id: str) -> HeldStream | None:
+        """The stream of a job, while it works and for a while after; None where it has none."""
         self._forget()
-        return self._held.get(job_id)
+        working = self._working.get(job_id)
+        if working is not None and working.channel is not None:
+            return HeldStream(working.channel, working.over)
+        return self._ended[job_id][1] if job_id in self._ended else None
 
     async def drain(self) -> None:
         """Waits for the process to drain, and ends what still works after the grace."""
         await self._deps.lifecycle.draining.wait()
         await self._deps.clock.sleep(self._deps.drain_grace.total_seconds())
-        for held in self._held.values():
-            held.run.stop(Stop.DRAINING)
+        for working in self._working.values():
+            working.run.stop(Stop.DRAINING)
 
     async def close(self) -> None:
         """Leaves nothing running."""
-        await end(*(held.task for held in self._held.values()))
-        self._held.clear()
+        await end(*(working.task for working in self._working.values()))
+        self._ended.clear()
 
-    def _ended(self, job_id: str, held: HeldRun) -> None:
+    def _end(self, job_id: str) -> None:
+        """Keeps no more of a run than its stream: the job, its input and its result may be large."""
+        ended = self._working.pop(job_id)
+        ended.over.set_result(None)
         self._deps.metrics.executing.dec()
-        self.working -= 1
-        if held.channel is None:
-            self._held.pop(job_id, None)
-        else:
-            self._ended_streams.append((self._deps.clock.monotonic(), job_id))
+        if ended.channel is not None:
+            self._ended[job_id] = (self._deps.clock.monotonic(), HeldStream(ended.channel, ended.over))
+            self._forget()
 
     def _forget(self) -> None:
         """Lets go of streams that ended long ago, and of the oldest where too many are kept."""
-        ended, latest = self._ended_streams, self._deps.clock.monotonic() - HOLD.total_seconds()
-        while ended and (len(ended) > HELD_ENDED or ended[0][0] <= latest):
-            _, job_id = ended.popleft()
-            self._held.pop(job_id, None)
+        ended, latest = self._ended, self._deps.clock.monotonic() - HOLD.total_seconds()
+        while ended:
+            job_id, (ended_at, _) = next(iter(ended.items()))
+            if len(ended) <= HELD_ENDED and ended_at > latest:
+                return
+            del ended[job_id]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, cast
@@ -14,7 +15,6 @@ from msgspec import Struct
 
 from runtime.execution.event import Emitted
 from runtime.executor.channel import Channel, Direct
-from runtime.executor.ending import Ending
 from runtime.executor.stream_event import OVERHEAD, SSE_OVERHEAD, ndjson, sse
 from runtime.observability.metrics import Metrics
 from runtime.ports.clock import Clock, Timer
@@ -26,8 +26,15 @@ WRITE_BYTES: Final = 16 * 1024
 """Largest single write; one write for each event would cost seven times as much."""
 KEEP_ALIVE_SECONDS: Final = 15
 """Silence after which a comment is sent: intermediaries cut idle streams, and a vanished reader is found by a write."""
+LOOK_SECONDS: Final = 1.0
+"""How often a caller that waits, and is sent nothing, is looked for."""
 LAST_SECONDS: Final = 10.0
-"""Longest that the end of a run waits for its reader to take it; then the connection is cut."""
+"""Longest that a reader of a run that has ended may take nothing; then the connection is cut."""
+REQUEST_SECONDS: Final = 28.0
+"""From the latest end of an engine to the end of its request, which the platform cuts 30 s after it."""
+UNSENT_BYTES: Final = 64 * 1024
+"""Most bytes that the system takes before they can leave: with more, a reader that takes its time would seem to take
+nothing for long, and then a megabyte at once."""
 
 _KEEP_ALIVE: Final = b": keep-alive\n\n"
 
@@ -64,13 +71,15 @@ class Reading(Struct, frozen=True, kw_only=True):
     Attributes:
         channel: the run's.
         reader: its number there.
-        run: ends when the run has.
+        over: done once the run has ended.
+        latest: monotonic time after which the run's engine may not work; the request ends soon after.
         form: how events are written.
     """
 
     channel: Channel
     reader: int
-    run: asyncio.Task[Ending]
+    over: asyncio.Future[None]
+    latest: float
     form: StreamForm
 
 
@@ -96,7 +105,7 @@ class StreamWriter:
         )
         ended = StreamEnd.BROKEN
         try:
-            async with self._limited(reading.run):
+            async with self._limited(reading):
                 ended = await self._write(request, response, reading)
         except TimeoutError:
             ended = StreamEnd.STALLED
@@ -113,29 +122,42 @@ class StreamWriter:
         return response
 
     @contextlib.asynccontextmanager
-    async def _limited(self, run: asyncio.Task[Ending]) -> AsyncIterator[None]:
-        """Cuts the block off some time after the run has ended: TimeoutError."""
+    async def _limited(self, reading: Reading) -> AsyncIterator[None]:
+        """Cuts the block off once the run has ended, where its reader takes nothing or the request is over:
+        TimeoutError.
+        """
         scope, timers, over = self._clock.timeout(None), list[Timer](), asyncio.Event()
+        ended_at = 0.0
 
-        def limit(_run: object) -> None:
-            if not over.is_set():  # the end of the run may have been on its way here
-                timers.append(self._clock.call_later(LAST_SECONDS, expire))
+        def begin(_over: object) -> None:
+            nonlocal ended_at
+            ended_at = self._clock.monotonic()
+            look()
 
-        def expire() -> None:
-            scope.reschedule(asyncio.get_running_loop().time())
+        def look() -> None:
+            now = self._clock.monotonic()
+            latest = max(ended_at, reading.channel.moved_at) + LAST_SECONDS
+            left = min(latest, reading.latest + REQUEST_SECONDS) - now
+            if over.is_set():  # the end of the run may have been on its way here
+                return
+            if left <= 0:
+                scope.reschedule(asyncio.get_running_loop().time())
+            else:
+                timers[:] = [self._clock.call_later(left, look)]
 
-        run.add_done_callback(limit)
+        reading.over.add_done_callback(begin)
         try:
             async with scope:
                 yield
         finally:
             over.set()
-            run.remove_done_callback(limit)
+            reading.over.remove_done_callback(begin)
             for timer in timers:
                 timer.cancel()
 
     async def _write(self, request: web.Request, response: web.StreamResponse, reading: Reading) -> StreamEnd:
         await response.prepare(request)
+        _hold_little(request)
         channel, is_sse = reading.channel, reading.form is StreamForm.SSE
         framed = _Framed(request, channel.name, sse if is_sse else ndjson)
         direct = Direct(framed.write, SSE_OVERHEAD if is_sse else OVERHEAD)
@@ -152,21 +174,25 @@ class StreamWriter:
             elif channel.ended:
                 await response.write_eof()
                 return StreamEnd.COMPLETED
-            elif not is_sse:
-                await channel.some(direct)
-            elif not await self._waited(channel, direct):
-                await response.write(_KEEP_ALIVE)
-                channel.moved_at = self._clock.monotonic()
+            elif not await self._some(channel, direct, is_sse=is_sse):
+                if has_left(request):
+                    return StreamEnd.CLIENT_CLOSED
+                if is_sse and self._silence(channel) >= KEEP_ALIVE_SECONDS:
+                    await response.write(_KEEP_ALIVE)
+                    channel.moved_at = self._clock.monotonic()
         return StreamEnd.REPLACED
 
-    async def _waited(self, channel: Channel, direct: Direct) -> bool:
-        """Waits for an event; False where a sign of life is due first."""
-        while (left := channel.moved_at + KEEP_ALIVE_SECONDS - self._clock.monotonic()) > 0:
-            with contextlib.suppress(TimeoutError):
-                async with self._clock.timeout(left):
-                    await channel.some(direct)
-                return True
+    async def _some(self, channel: Channel, direct: Direct, *, is_sse: bool) -> bool:
+        """Waits for an event; False where it is time to look for the reader, or to send a sign of life."""
+        seconds = min(LOOK_SECONDS, KEEP_ALIVE_SECONDS - self._silence(channel)) if is_sse else LOOK_SECONDS
+        with contextlib.suppress(TimeoutError):
+            async with self._clock.timeout(max(0.0, seconds)):
+                await channel.some(direct)
+            return True
         return False
+
+    def _silence(self, channel: Channel) -> float:
+        return self._clock.monotonic() - channel.moved_at
 
 
 class _Framed:
@@ -199,6 +225,17 @@ class _Framed:
         except ConnectionError:
             return None
         return data
+
+
+def has_left(request: web.Request) -> bool:
+    """Whether nobody is there any more for an answer; one that closed only its sending half has left too."""
+    return request.transport is None or request.transport.is_closing()
+
+
+def _hold_little(request: web.Request) -> None:
+    found = None if request.transport is None else request.transport.get_extra_info("socket")
+    if found is not None:
+        found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES)
 
 
 def parts(data: bytes) -> list[bytes]:

@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 import io
 import json
+import socket
+import struct
 from collections.abc import AsyncIterator, Mapping
 from datetime import timedelta
 from typing import Any
@@ -170,6 +172,13 @@ class ServedExecutor:
 
     async def _stop_engines(self) -> None:
         self.engines_stopped += 1
+
+
+def reset(writer: asyncio.StreamWriter) -> None:
+    """Ends a connection with RST."""
+    sock = writer.get_extra_info("socket")
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    writer.transport.abort()
 
 
 def read(path: str, data: bytes) -> list[dict[str, Any]]:

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
-import struct
 
 import pytest
 
 from runtime.contract.states import ProgressStatus
 from runtime.ports.engine import RunContext, RunResult
 from tests.support.scripted_engine import until_cancelled
-from tests.support.served_executor import ServedExecutor, read
+from tests.support.served_executor import ServedExecutor, read, reset
 
 STREAMS = ("/execute/stream", "/execute/sse")
 
@@ -39,13 +37,6 @@ async def flood(context: RunContext) -> RunResult:
     while not context.cancelled.is_set():
         await context.emit("tick", "x" * 10_000)
     return RunResult(ProgressStatus.CANCELLED)
-
-
-def reset(writer: asyncio.StreamWriter) -> None:
-    """Ends a connection with RST."""
-    sock = writer.get_extra_info("socket")
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    writer.transport.abort()
 
 
 @pytest.mark.parametrize("how", ["close", "reset", "half"])

@@ -13,7 +13,7 @@ from runtime.adapters.clock import ManualClock
 from runtime.execution.event import Emitted
 from runtime.executor.channel import Channel
 from tests.support.scripted_engine import until_cancelled
-from tests.support.served_executor import ServedExecutor
+from tests.support.served_executor import ServedExecutor, reset
 
 
 @pytest.fixture
@@ -55,14 +55,22 @@ async def test_lines_of_ndjson_are_events_and_nothing_else(still: ServedExecutor
     assert [event["event_type"] for event in await call] == ["run_initiated", "log", "error", "completed"]
 
 
-async def test_a_reader_that_left_in_silence_is_noticed_by_the_next_comment(still: ServedExecutor) -> None:
-    """BR-63."""
+@pytest.mark.parametrize("path", ["/execute/stream", "/execute/sse"])
+@pytest.mark.parametrize("how", ["close", "reset"])
+async def test_a_reader_that_left_in_silence_is_noticed_within_a_second(
+    still: ServedExecutor, path: str, how: str
+) -> None:
+    """BR-63: nothing has to be written for it, and NDJSON has nothing that could be."""
     still.engine("waits", until_cancelled)
-    reader, writer = await still.raw("/execute/sse", json.dumps(still.job(engine="waits")).encode())
+    reader, writer = await still.raw(path, json.dumps(still.job(engine="waits")).encode())
     await reader.readuntil(b"Execution started")
-    writer.close()
-    await writer.wait_closed()
-    await passed(still, 17)
+    if how == "close":
+        writer.close()
+    else:
+        reset(writer)
+    async with asyncio.timeout(30):
+        while still.count("http_requests_in_flight"):
+            await passed(still, 1)
     assert still.count("streams_total", end="client_closed") == 1
     assert still.working == 1, "the run goes on"
     await passed(still, 80)
