@@ -22,11 +22,16 @@ TICK_DEADLINE: Final = 60
 
 @dataclass(frozen=True, slots=True)
 class Plans:
-    """The sections whose numbers belong together."""
+    """The sections whose numbers belong together.
+
+    Attributes:
+        entry_points: whether runs have processes of their own, which share their instance's memory.
+    """
 
     worker: WorkerPlan
     api: ApiPlan
     executor: ExecutorPlan | None = None
+    entry_points: bool = False
 
 
 def align(plans: Plans) -> Alignment:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from infra.alignment import Plans, align, known
 from infra.instance_size import cpus_for, mebibytes, memory_for
+from infra.run_memory import RUN_MEMORY_MIN, SERVICE_MEMORY, run_memory
 from infra.sections.api import ApiPlan
 from infra.sections.executor import ExecutorPlan
 from infra.sections.worker import WorkerPlan
@@ -28,6 +29,10 @@ _DAMAGE: Final[Mapping[str, str]] = {
         f"{section}-{rule}": "the platform would refuse the service"
         for section in ("worker", "api", "executor")
         for rule in ("instances", "memory")
+    },
+    **{
+        f"{section}-run-memory": "jobs would end for want of memory, or the instance would and all its runs with it"
+        for section in ("worker", "executor")
     },
     "retention": "a record would go while its run can still be worked, and the run would be forgotten",
 }
@@ -53,6 +58,7 @@ _FIELDS: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
     "max_backoff": (("worker", "maximum_backoff"),),
     "max_instances": (("worker", "max_instances"),),
     "concurrency": (("worker", "concurrency"),),
+    "executor_concurrency": (("executor", "concurrency"),),
     "api_timeout": (("api", "request_timeout"),),
     "api_request_env": (("api", "request_timeout"),),
     "sync_wait": (("executor", "run_timeout"),),
@@ -129,6 +135,8 @@ def _stack_rules(plans: Plans, facts: Alignment) -> Iterator[Finding]:
             yield Finding(f"{section}-instances", names, values, rule, plan.max_instances)
         if plan is not None:
             yield from _size_rules(section, plan)
+    if plans.entry_points:
+        yield from _run_memory_rules(plans)
 
 
 def _size_rules(section: str, plan: WorkerPlan | ApiPlan | ExecutorPlan) -> Iterator[Finding]:
@@ -141,6 +149,16 @@ def _size_rules(section: str, plan: WorkerPlan | ApiPlan | ExecutorPlan) -> Iter
         names, values = zip(cpu, memory, strict=True)
         rule = f"{plan.memory} must have at least {fewest} CPUs"
         yield Finding(f"{section}-memory", names, values, rule, str(fewest))
+
+
+def _run_memory_rules(plans: Plans) -> Iterator[Finding]:
+    """The processes of all runs at once fit into their instance, beside the service: else one run ends the others."""
+    for section, plan in (("worker", plans.worker), ("executor", plans.executor)):
+        if plan is not None and run_memory(plan.memory, plan.concurrency) < RUN_MEMORY_MIN:
+            names = ("concurrency" if section == "worker" else "executor_concurrency", f"{section}_memory")
+            rule = f"with {SERVICE_MEMORY} MiB for the service, each run must have at least {RUN_MEMORY_MIN} MiB"
+            fitting = max(1, run_memory(plan.memory, RUN_MEMORY_MIN))
+            yield Finding(f"{section}-run-memory", names, (plan.concurrency, plan.memory), rule, fitting)
 
 
 def _described(found: Finding, plans: Plans) -> Misalignment:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from infra.alignment import known
+from infra.run_memory import run_memory
 from infra.sections.executor import ExecutorPlan
 from infra.settings import StackSettings
 from runtime.contract.alignment import Alignment
@@ -47,6 +48,7 @@ def worker_settings(settings: StackSettings, workload: Workload, facts: Alignmen
         api_base_url=names.address(names.api),
         engines=settings.engines,
         http_hosts=settings.http_hosts,
+        run_memory=max(1, run_memory(plan.memory, plan.concurrency)),
         tracing=TracingSettings(endpoint=settings.traces_endpoint),
         log_level=settings.log_level,
     ).validated()
@@ -101,6 +103,7 @@ def executor_settings(settings: StackSettings, plan: ExecutorPlan) -> ExecutorSe
         run_timeout=plan.run_timeout,
         engines=settings.engines,
         http_hosts=settings.http_hosts,
+        run_memory=max(1, run_memory(plan.memory, plan.concurrency)),
         project_id=settings.project,
         tracing=TracingSettings(endpoint=settings.traces_endpoint),
         log_level=settings.log_level,

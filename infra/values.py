@@ -29,6 +29,7 @@ _SIGNING_KEY: Final = f"{NAMESPACE}signing_key"
 _KEY_ID: Final = f"{NAMESPACE}signing_key_id"
 _PREVIOUS_KEY: Final = f"{NAMESPACE}previous_signing_public_key"
 _PREVIOUS_ID: Final = f"{NAMESPACE}previous_signing_key_id"
+_ENGINES: Final = f"{NAMESPACE}engines"
 _IMAGE: Final = f"{NAMESPACE}image"
 _IMAGE_BUILD: Final = f"{NAMESPACE}image_build"
 _REPOSITORY: Final = f"{NAMESPACE}artifact_repository"
@@ -143,6 +144,7 @@ def _misaligned(tree: Mapping[str, Any], faults: Faults) -> list[Fault]:
         _section(tree, _WORKER, WorkerPlan, faults),
         _section(tree, _API, ApiPlan, faults),
         _section(tree, _EXECUTOR, ExecutorPlan, faults) if _EXECUTOR in tree else None,
+        entry_points=bool(tree.get(_ENGINES)) and (_ENGINES,) not in faults,
     )
     return [
         refusals.misaligned(found)

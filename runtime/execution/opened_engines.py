@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from runtime.contract.errors import HoldfastError
 from runtime.contract.settings.engines import BUILT_IN
+from runtime.contract.settings.run_memory import DEFAULT_RUN_MEMORY
 from runtime.execution.meters import Level
 from runtime.execution.process.starter import ProcessStarter
 from runtime.execution.registry import Engines, EngineTools
@@ -34,7 +35,12 @@ class OpenedEngines(Struct, frozen=True):
 
 
 async def open_engines(
-    places: Mapping[str, str], http_hosts: tuple[str, ...] | None, clock: Clock, alive: Level
+    places: Mapping[str, str],
+    http_hosts: tuple[str, ...] | None,
+    clock: Clock,
+    alive: Level,
+    *,
+    run_memory: int = DEFAULT_RUN_MEMORY,
 ) -> OpenedEngines:
     """Opens the engines of the settings; an entry point needs a fork server, which is started here.
 
@@ -43,6 +49,7 @@ async def open_engines(
         http_hosts: hosts that flows may send requests to; None: any public one.
         clock: time.
         alive: counts the processes of runs.
+        run_memory: MiB that each of them may have; 0: no limit.
 
     Raises:
         EngineMissing: with every engine that is not there.
@@ -50,7 +57,7 @@ async def open_engines(
     """
     # In a thread: it looks along the module search path.
     starter = await asyncio.to_thread(ProcessStarter, clock, alive=alive)
-    engines = Engines(places, EngineTools(clock=clock, starter=starter, http_hosts=http_hosts))
+    engines = Engines(places, EngineTools(clock=clock, starter=starter, http_hosts=http_hosts, run_memory=run_memory))
     if any(place != BUILT_IN for place in places.values()):
         await starter.start()
         missing = await engines.missing()

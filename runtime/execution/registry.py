@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from runtime.contract.limits import MIB
 from runtime.contract.settings.engines import BUILT_IN
+from runtime.contract.settings.run_memory import DEFAULT_RUN_MEMORY
 from runtime.execution.entry_point_spec import check_entry_point
 from runtime.execution.flow.engine import FlowEngine, check_flow
 from runtime.execution.flow.http import HttpClient
@@ -15,7 +17,7 @@ from runtime.ports.clock import Clock
 from runtime.ports.engine import Engine
 
 if TYPE_CHECKING:  # checking a definition needs nothing of what starts processes
-    from runtime.execution.entry_point import EntryPointEngine, ProcessLimits
+    from runtime.execution.entry_point import EntryPointEngine
     from runtime.execution.process.starter import ProcessStarter
 
 
@@ -27,14 +29,14 @@ class EngineTools(Struct, frozen=True, kw_only=True):
         starter: forks the processes of entry points; started and stopped by whoever made it.
         http: sends the requests of flows; None: the guarded client, public addresses only.
         http_hosts: hosts that the guarded client asks; None: any.
-        limits: of each process; None: the defaults.
+        run_memory: MiB that each process may have; 0: no limit.
     """
 
     clock: Clock
     starter: ProcessStarter
     http: HttpClient | None = None
     http_hosts: tuple[str, ...] | None = None
-    limits: ProcessLimits | None = None
+    run_memory: int = DEFAULT_RUN_MEMORY
 
 
 class Engines:
@@ -102,6 +104,7 @@ class Engines:
         return lines
 
     def _entry_point(self, name: str, tools: EngineTools) -> EntryPointEngine:
-        from runtime.execution.entry_point import EntryPointEngine
+        from runtime.execution.entry_point import EntryPointEngine, ProcessLimits
 
-        return EntryPointEngine(self._places[name], tools.starter, tools.clock, tools.limits)
+        limits = ProcessLimits(memory_bytes=tools.run_memory * MIB)
+        return EntryPointEngine(self._places[name], tools.starter, tools.clock, limits)

@@ -34,7 +34,13 @@ async def open_executor(
         ProcessUnavailable: no process can be started to look.
     """
     verifier = JobVerifier(pem_of_environment(settings.backend_pub), settings.backend_kid, settings.previous_key)
-    opened = await open_engines(settings.engines, settings.http_hosts, clock, metrics.isolated_processes)
+    opened = await open_engines(
+        settings.engines,
+        settings.http_hosts,
+        clock,
+        metrics.isolated_processes,
+        run_memory=settings.run_memory,
+    )
     rules = CallbackRules(version=VERSION, timeout=settings.callback_timeout, retries=settings.callback_retries)
     return ExecutorDeps(
         settings=settings,

@@ -13,6 +13,12 @@ from runtime.contract.settings.engines import DEFAULT_ENGINES, VARIABLE, read_en
 from runtime.contract.settings.http_hosts import HTTP_HOSTS, read_http_hosts, render_http_hosts
 from runtime.contract.settings.parse import EnvironmentReader
 from runtime.contract.settings.render import in_seconds
+from runtime.contract.settings.run_memory import (
+    DEFAULT_RUN_MEMORY,
+    RUN_MEMORY,
+    read_run_memory,
+    render_run_memory,
+)
 from runtime.contract.settings.tracing import NO_TRACES, TracingSettings, read_tracing, render_tracing
 from runtime.contract.settings.verifying_keys import (
     DEFAULT_KEY_ID,
@@ -38,6 +44,7 @@ class ExecutorSettings(NamedTuple):
         run_timeout: longest a run may take, 1 to 3570 s.
         engines: engine name -> `module.path:function`, or "" for the built-in flow engine.
         http_hosts: hosts that flows may send requests to, names or `*.NAME`; None: any public host.
+        run_memory: MiB that the process of one run may have; 0: no limit. Flows have limits of their own.
         batch_interval: longest an event waits for its batch; 0 sends each event at once.
         batch_size: most events in a batch, 1 to 1000.
         callback_timeout: limit of one callback request.
@@ -54,6 +61,7 @@ class ExecutorSettings(NamedTuple):
     run_timeout: timedelta = timedelta(seconds=DEFAULT_RUN_TIMEOUT)
     engines: Mapping[str, str] = DEFAULT_ENGINES
     http_hosts: tuple[str, ...] | None = None
+    run_memory: int = DEFAULT_RUN_MEMORY
     batch_interval: timedelta = timedelta(seconds=1)
     batch_size: int = 100
     callback_timeout: timedelta = timedelta(seconds=5)
@@ -93,6 +101,7 @@ class ExecutorSettings(NamedTuple):
             run_timeout=reader.seconds("EXECUTOR_TIMEOUT_SECS", 1, RUN_MAX, DEFAULT_RUN_TIMEOUT),
             engines=read_engines(reader),
             http_hosts=read_http_hosts(reader),
+            run_memory=read_run_memory(reader),
             project_id=project_id,
             tracing=read_tracing(reader, project_id),
             log_level=shared.read_log_level(reader),
@@ -117,6 +126,7 @@ class ExecutorSettings(NamedTuple):
             "EXECUTOR_TIMEOUT_SECS": in_seconds(self.run_timeout),
             VARIABLE: render_engines(self.engines),
             HTTP_HOSTS: render_http_hosts(self.http_hosts),
+            RUN_MEMORY: render_run_memory(self.run_memory),
             "GCP_PROJECT_ID": self.project_id,
             **render_tracing(self.tracing),
             "LOG_LEVEL": str(self.log_level),

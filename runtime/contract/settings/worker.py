@@ -15,6 +15,12 @@ from runtime.contract.settings.engines import DEFAULT_ENGINES, VARIABLE, read_en
 from runtime.contract.settings.http_hosts import HTTP_HOSTS, read_http_hosts, render_http_hosts
 from runtime.contract.settings.parse import EnvironmentReader
 from runtime.contract.settings.render import in_seconds, whole_seconds
+from runtime.contract.settings.run_memory import (
+    DEFAULT_RUN_MEMORY,
+    RUN_MEMORY,
+    read_run_memory,
+    render_run_memory,
+)
 from runtime.contract.settings.store import StoreSettings, read_collection, read_store, render_store
 from runtime.contract.settings.tracing import NO_TRACES, TracingSettings, read_tracing, render_tracing
 from runtime.contract.settings.verifying_keys import (
@@ -63,6 +69,7 @@ class WorkerSettings(NamedTuple):
         api_base_url: where lease, progress and events go; "" where the workload runs no jobs.
         engines: engine name -> `module.path:function`, or "" for the built-in flow engine.
         http_hosts: hosts that flows may send requests to, names or `*.NAME`; None: any public host.
+        run_memory: MiB that the process of one run may have; 0: no limit. Flows have limits of their own.
         batch_interval: longest an event waits for its batch; 0 sends each event at once.
         batch_size: most events in a batch, 1 to 1000.
         callback_timeout: limit of one callback request.
@@ -101,6 +108,7 @@ class WorkerSettings(NamedTuple):
     api_base_url: str = ""
     engines: Mapping[str, str] = DEFAULT_ENGINES
     http_hosts: tuple[str, ...] | None = None
+    run_memory: int = DEFAULT_RUN_MEMORY
     batch_interval: timedelta = timedelta(seconds=1)
     batch_size: int = 100
     callback_timeout: timedelta = timedelta(seconds=5)
@@ -189,6 +197,7 @@ class WorkerSettings(NamedTuple):
             api_base_url=shared.read_address(reader, "API_BASE_URL", "invalid_base_url", required=executes) or "",
             engines=read_engines(reader),
             http_hosts=read_http_hosts(reader),
+            run_memory=read_run_memory(reader),
             **read_callbacks(reader),
             tracing=read_tracing(reader, project_id),
             log_level=shared.read_log_level(reader),
@@ -229,6 +238,7 @@ class WorkerSettings(NamedTuple):
             "API_BASE_URL": self.api_base_url,
             VARIABLE: render_engines(self.engines),
             HTTP_HOSTS: render_http_hosts(self.http_hosts),
+            RUN_MEMORY: render_run_memory(self.run_memory),
             **render_callbacks(
                 CallbackSettings(
                     batch_interval=self.batch_interval,

@@ -24,8 +24,8 @@ from runtime.observability.redaction import redact_text
 
 NICENESS: Final = 5
 """The service's loop, which renews leases, comes first where both want the same core."""
-REPORT_BYTES: Final = 64 * MIB
-"""Memory above a run's limit that is left to say that the limit was reached."""
+REPORT_BYTES: Final = 8 * MIB
+"""Of a run's memory, what is left to say that the rest is used up."""
 TRACEBACK_CHARACTERS: Final = 16 * 1024
 
 
@@ -193,11 +193,11 @@ def _read_job(descriptor: int) -> dict[str, Any]:
 
 
 def _limit_memory(limit: int) -> None:
+    """Limits what the process may write to, not its addresses: libraries reserve far more of those than they use."""
     if limit:
-        _, most = resource.getrlimit(resource.RLIMIT_AS)
-        hard = limit + REPORT_BYTES
-        hard = hard if most == resource.RLIM_INFINITY else min(hard, most)
-        resource.setrlimit(resource.RLIMIT_AS, (min(limit, hard), hard))
+        _, most = resource.getrlimit(resource.RLIMIT_DATA)
+        hard = limit if most == resource.RLIM_INFINITY else min(limit, most)
+        resource.setrlimit(resource.RLIMIT_DATA, (max(0, hard - REPORT_BYTES), hard))
 
 
 def _work(job: dict[str, Any], channel: Channel) -> None:
@@ -230,8 +230,8 @@ def _work(job: dict[str, Any], channel: Channel) -> None:
 
 def _report(error: BaseException, channel: Channel) -> None:
     if isinstance(error, MemoryError):
-        _, hard = resource.getrlimit(resource.RLIMIT_AS)
-        resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
+        _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        resource.setrlimit(resource.RLIMIT_DATA, (hard, hard))
     text = redact_text("".join(traceback.format_exception(error)))[-TRACEBACK_CHARACTERS:]
     payload = encode({"level": "error", "message": text.encode("utf-8", "replace").decode()}, EVENT_BYTES)
     channel.send(FrameKind.EVENT, '"event_type":"log","payload":', payload)

@@ -163,7 +163,13 @@ async def open_execution(
         UnusableKey: of BACKEND_PUB or BACKEND_PREVIOUS_PUB.
         ProcessUnavailable: no process can be started to look.
     """
-    opened = await open_engines(settings.engines, settings.http_hosts, clock, metrics.isolated_processes)
+    opened = await open_engines(
+        settings.engines,
+        settings.http_hosts,
+        clock,
+        metrics.isolated_processes,
+        run_memory=settings.run_memory,
+    )
     rules = CallbackRules(version=VERSION, timeout=settings.callback_timeout, retries=settings.callback_retries)
     tools = AttemptTools(
         clock=clock,

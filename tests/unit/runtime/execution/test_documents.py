@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from runtime.contract.limits import EVENT_BYTES, INLINE_PAYLOAD_BYTES
-from runtime.execution.entry_point import MEMORY_BYTES
+from runtime.execution.entry_point import ProcessLimits
 from runtime.execution.event import RESERVED
 from runtime.execution.flow import limits
 from runtime.execution.flow.condition import WORDS
@@ -97,7 +97,7 @@ def test_every_limit_of_flows_is_told_as_it_is(limit: int, said: str) -> None:
     [
         (EVENT_BYTES, "up to 64 KiB"),
         (INLINE_PAYLOAD_BYTES, "up to 256 KiB"),
-        (MEMORY_BYTES, "1024 MiB of address space"),
+        (ProcessLimits().memory_bytes, "otherwise 1024 MiB"),
         (LINE_BYTES, "lines are cut at 8 KiB"),
         (OUTPUT_LINES, "after 2000 lines"),
         (OUTPUT_BYTES, "lines or 1 MiB"),
