@@ -20,8 +20,8 @@ from runtime.http.problem import FieldFault, Problem, unavailable
 from runtime.identity.job_token import JobClaims, JobRefused
 from runtime.identity.payload_hash import TOKEN_FIELD
 
-LOOP_BYTES: Final = 256 * 1024
-"""Largest body that is decoded and verified on the event loop; more would keep other streams waiting."""
+LOOP_BYTES: Final = 16 * 1024
+"""Largest body that is decoded and verified on the event loop, which takes milliseconds; more would hold streams up."""
 LONGEST_MILLISECONDS: Final = 86_400_000
 LEASE_TOKEN_CHARACTERS: Final = 128
 
@@ -54,6 +54,7 @@ class Intake:
 
     def __init__(self, deps: ExecutorDeps) -> None:
         self._deps = deps
+        self._thread = asyncio.Lock()
 
     async def read(self, request: web.Request) -> Accepted:
         """The job of a call.
@@ -68,7 +69,8 @@ class Intake:
         if len(body) <= LOOP_BYTES:
             job, lease_token = self._job(body)
         else:
-            job, lease_token = await asyncio.to_thread(self._job, body)
+            async with self._thread:  # two would take the interpreter from the loop for twice as long
+                job, lease_token = await asyncio.to_thread(self._job, body)
         self._check_open()
         latest = arrived + self._deps.settings.run_timeout.total_seconds()
         return Accepted(job=job, lease_token=lease_token or secrets.token_hex(16), latest=latest)
