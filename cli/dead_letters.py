@@ -109,10 +109,14 @@ async def _replay(letter_id: str | None, filters: dict[str, str], *, yes: bool) 
             return ExitCode.OK
         found = await _waiting(client, filters)
         out.print(f"{len(found)} letters name a run and were not replayed yet.")
-        if not found or not (yes or typer.confirm(f"Replay {len(found)} runs?")):
+        runs = len({letter["run_id"] for letter in found})
+        if not found or not (yes or typer.confirm(f"Replay {runs} runs?")):
             return ExitCode.OK
         refused = 0
+        replayed: set[str] = set()
         for letter in found:
+            if letter["run_id"] in replayed:
+                continue  # a run that was published twice may leave two letters of one generation
             try:
                 record = await client.replay(letter["id"])
             except CommandFailed as failure:
@@ -121,6 +125,7 @@ async def _replay(letter_id: str | None, filters: dict[str, str], *, yes: bool) 
                 refused += 1
                 out.print(f"{letter['run_id']}: {failure}", markup=False, highlight=False, soft_wrap=True)
             else:
+                replayed.add(letter["run_id"])
                 out.print(f"{record['run_id']}: generation {record['generation']}", markup=False, highlight=False)
     return ExitCode.REFUSED if refused else ExitCode.OK
 

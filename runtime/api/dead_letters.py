@@ -17,11 +17,10 @@ from runtime.api.letter_store import LetterStore, StoredLetter, creation
 from runtime.api.problem import Problem, unavailable
 from runtime.api.run_record import RunRecord
 from runtime.api.run_store import Change, RunStore
-from runtime.api.transitions import Ruling, dead_letter
+from runtime.api.transitions import Ruling, dead_letter, ended_without_work
 from runtime.contract.envelope import EnvelopeError
 from runtime.contract.names import DEAD_LETTERED
 from runtime.contract.settings.words import Workload
-from runtime.contract.states import RunState
 from runtime.identity.job_token import JobClaims, JobVerifier
 from runtime.observability.metrics import Metrics
 from runtime.ports.clock import Clock
@@ -94,7 +93,7 @@ class DeadLetters:
             )
             if after is None:
                 superseded = record.job_id != claims.job_id
-                return Change(_Seen(ruling, superseded or record.state is not RunState.DEAD_LETTERED))
+                return Change(_Seen(ruling, superseded or not ended_without_work(record)))
             if known is not None:
                 return Change(_Seen(ruling), after)
             cause = replace(letter, last_failure_class=after.last_failure_class)

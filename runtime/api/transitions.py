@@ -230,6 +230,12 @@ def dead_letter(
     )
 
 
+def ended_without_work(record: RunRecord) -> bool:
+    """Whether a run came to an end in which no attempt had a say: given up, or expired while it waited for one."""
+    expired = record.state is RunState.EXPIRED and record.failure_class in RETRYABLE
+    return expired or record.state is RunState.DEAD_LETTERED
+
+
 def replay(record: RunRecord, max_queue_age: timedelta, now: datetime) -> RunRecord:
     """Begins the next generation of a run that did not succeed; the only way out of a terminal state.
 

@@ -13,7 +13,8 @@ from runtime.contract.states import FailureClass, RunState
 
 LETTER_VERSION: Final = "v1"
 LETTER_RETENTION: Final = timedelta(days=30)
-"""How long a letter and its payload are kept: well past the record of the run that it may replay."""
+"""How long a letter and its payload are kept. A replay also needs the run and its own payload, which the API keeps for
+its `run_retention`: 7 days where it says nothing."""
 NATIVE_WRITER: Final = "dead-letter-topic"
 """`worker` of a letter that the API wrote for a message which the broker gave up."""
 ERROR_CHARACTERS: Final = 2000
@@ -85,7 +86,8 @@ class DeadLetter:
         failed_at: when it was given up.
         worker: revision that gave it up; NATIVE_WRITER where the broker did.
         published_at: when the message was first published; None where that is not known.
-        spurious: True where the run had ended otherwise, or gone on to a later generation: nothing was lost.
+        spurious: True where the run had ended by its own work, was cancelled, or had gone on to a later generation:
+            nothing was lost.
         replayed_generation: the run's generation that a replay of this letter began; None where it was not replayed.
             So are the next two.
         replayed_at: when.

@@ -31,7 +31,8 @@ class Outcome(NamedTuple):
         code: stable reason code; the plain-text body of every answer but 204.
         status: HTTP status.
         verdict: what it means.
-        excused: True where a retry does not count as an attempt of the message: nothing of the work was started.
+        excused: True where a retry does not count as an attempt of the message: nothing of the work was started. A
+            delivery that breaks with `unhandled_error` after it took the claim counts: its claim is dropped.
     """
 
     code: str

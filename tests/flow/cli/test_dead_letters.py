@@ -121,6 +121,18 @@ async def test_a_filter_is_replayed_once_its_count_is_confirmed(
     assert again.output.startswith("0 letters" if published == 4 else "2 letters"), "what was replayed is left out"
 
 
+async def test_a_run_with_two_letters_is_counted_and_replayed_once(served: ServedApi) -> None:
+    await give_up(served, "r1", "r2")
+    token = served.scheduler_token(email=LETTER_ACCOUNT)
+    again = dead_push(served.publisher.messages[0][1], message_id="9002", published="2026-01-01T00:01:00Z")
+    assert (await served.call("POST", "/internal/dead-letters", again, key=token))[0] == 204
+    done = await call(served, "replay", "--source", "execution", typed="y\n")
+    assert done.exit_code == ExitCode.OK, done.output
+    assert done.output.startswith("3 letters")
+    assert "Replay 2 runs?" in done.output
+    assert [done.output.count(f"{run}: generation 2") for run in ("r1", "r2")] == [1, 1]
+
+
 async def test_a_filter_goes_on_past_a_letter_that_is_refused_and_ends_with_its_code(served: ServedApi) -> None:
     ids = await give_up(served, "r1", "r2", "r3")
     await served.memory.commit([Delete(Key(names.RUNS, "r2"), await version_of(served, names.RUNS, "r2"))])

@@ -133,6 +133,19 @@ async def test_the_letter_of_a_run_that_ended_otherwise_is_kept_as_spurious(stat
     assert letter.spurious
 
 
+@pytest.mark.parametrize("worked", [False, True], ids=["never taken", "taken and left"])
+async def test_the_letter_of_a_run_that_expired_while_it_waited_is_not_spurious_and_replays_it(*, worked: bool) -> None:
+    bench = await accepted()
+    if worked:
+        await bench.lease("a", last_failure_class="activation_timeout")
+    await bench.clock.advance(90_000)
+    assert (await bench.sweeper.tick())["expired"] == 1
+    await receive(bench, dead_push(job(bench)))
+    ((id_, letter),) = await letters(bench)
+    assert ((await bench.record()).state, letter.spurious) == (RunState.EXPIRED, False)
+    assert (await replay(bench, id_)).generation == 2
+
+
 async def test_a_worker_s_letter_gives_the_cause_and_stays_the_only_one() -> None:
     bench = await accepted()
     data = dead_push(job(bench))

@@ -129,6 +129,20 @@ async def test_after_parking_only_what_leaves_time_for_the_work_is_taken(
     assert await bench.field("attempts") == (2 if code_ == "taken" else 1), "what is not taken is not counted"
 
 
+async def test_with_the_default_times_nothing_that_has_waited_takes_over(clock: ManualClock) -> None:
+    """BR-52: 540 s of a run and 30 s of its settlement are all of a delivery's 570."""
+    bench = ClaimsBench(clock, run_timeout=540)
+    process = bench.process()
+    async with await process.own() as guard:
+        parked = park(process)
+        await clock.advance(1)
+        await guard.settle(ClaimState.RELEASED, "execution_failed", within=8)
+        await clock.advance(0)
+    assert code(await parked) == "not_enough_time"
+    assert (await bench.field("state"), await bench.field("attempts")) == ("released", 1)
+    assert isinstance(await bench.process("b").acquire(), Guard), "the next delivery takes it"
+
+
 async def test_a_claim_that_vanishes_while_parked_is_created(bench: ClaimsBench, clock: ManualClock) -> None:
     await bench.process("a").own()
     parked = park(bench.process("b"))
