@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
+from typing import Final
 
 from msgspec import Struct
+
+SELECTORS: Final = ("flow_version", "flow_etag", "artifact")
+"""Members that would name a definition kept elsewhere. None is: see docs/decisions/0011."""
 
 
 class Job(Struct, frozen=True, kw_only=True):
@@ -37,3 +41,8 @@ class Job(Struct, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         return f"Job(run_id={self.run_id!r}, job_id={self.job_id!r}, app_id={self.app_id!r}, engine={self.engine!r})"
+
+
+def selectors_in(payload: Mapping[str, object]) -> list[str]:
+    """The members of a payload that select another definition than the one in its `spec`; a null selects none."""
+    return [name for name in SELECTORS if payload.get(name) is not None]

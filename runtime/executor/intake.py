@@ -13,7 +13,7 @@ from msgspec import Struct
 from runtime.contract.limits import JOB_BODY_BYTES
 from runtime.contract.states import RunMode
 from runtime.contract.strict_json import JsonError, parse_json
-from runtime.execution.job import Job
+from runtime.execution.job import Job, selectors_in
 from runtime.executor.deps import ExecutorDeps
 from runtime.http.body import read_json_body
 from runtime.http.problem import FieldFault, Problem, unavailable
@@ -122,6 +122,10 @@ def _faults(payload: dict[str, object]) -> list[FieldFault]:
         faults.append(FieldFault("/engine", "must be the name of an engine"))
     if not isinstance(payload.get("spec"), dict):
         faults.append(FieldFault("/spec", "must be an object, empty for an entry point"))
+    faults += [
+        FieldFault(f"/{name}", "is not taken: a job carries its whole definition in `spec`")
+        for name in selectors_in(payload)
+    ]
     for name in ("timeout_ms", "max_attempts"):
         value = payload.get(name)
         if type(value) is not int or value < 1:

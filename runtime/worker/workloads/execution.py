@@ -19,7 +19,7 @@ from runtime.execution.attempt import AttemptTools, run_attempt
 from runtime.execution.batcher import BatchRules
 from runtime.execution.callbacks import CallbackRules, ExecutionCallbacks
 from runtime.execution.dead_letter import report_dead_letter
-from runtime.execution.job import Job
+from runtime.execution.job import Job, selectors_in
 from runtime.execution.opened_engines import open_engines
 from runtime.execution.outcome import AttemptKind
 from runtime.identity.job_token import JobClaims, JobRefused, JobVerifier
@@ -116,6 +116,12 @@ class ExecutionWorkload(Struct, frozen=True):
         if not isinstance(engine, str) or not isinstance(spec, dict):
             raise UnusableMessage(
                 f"job {claims.job_id} must have an `engine` text and a `spec` object", code="invalid_execution_request"
+            )
+        selected = selectors_in(payload)
+        if selected:
+            raise UnusableMessage(
+                f"job {claims.job_id} has {', '.join(selected)}, but a job carries its whole definition in `spec`",
+                code="invalid_execution_request",
             )
         milliseconds, attempts = _whole(payload, "timeout_ms", claims), _whole(payload, "max_attempts", claims)
         return Job(

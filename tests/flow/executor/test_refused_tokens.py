@@ -118,3 +118,20 @@ async def test_a_number_or_a_text_is_taken_up_to_its_edge(
     served: ServedExecutor, changes: dict[str, Any], status: int
 ) -> None:
     assert (await served.call("/execute", served.job(**changes)))[0] == status
+
+
+async def test_a_job_that_selects_a_definition_kept_elsewhere_is_refused_with_every_member_of_it(
+    served: ServedExecutor,
+) -> None:
+    """The sentinel with its etag, a pinned version with one, an artifact: none of them is passed over."""
+    latest = 4294967295
+    for selector in (
+        {"flow_version": [latest, latest, latest], "flow_etag": "x"},
+        {"flow_version": [1, 0, 0], "flow_etag": ""},
+        {"artifact": {"url": "https://storage.example/a"}},
+    ):
+        status, _, problem = await served.call("/execute", served.job(**selector))
+        assert (status, problem["code"]) == (422, "invalid_execution_request")
+        assert [fault["pointer"] for fault in problem["errors"]] == [f"/{name}" for name in selector]
+        assert "storage.example" not in json.dumps(problem)
+    assert served.apis == {}

@@ -90,6 +90,8 @@ def test_definition_and_input_are_kept_as_they_were_sent() -> None:
         ({"labels": {f"l{i}": "" for i in range(33)}}, "/labels", "at most 32"),
         ({"input": [2**53]}, "/input/0", "beyond"),
         ({"retries": 1}, "/retries", "is not known here"),
+        ({"flow_version": [1, 0, 0]}, "/flow_version", "is not known here"),
+        ({"flow_etag": "x"}, "/flow_etag", "is not known here"),
     ],
 )
 def test_a_request_that_does_not_hold_is_refused_with_the_place(changes: dict[str, Any], place: str, says: str) -> None:

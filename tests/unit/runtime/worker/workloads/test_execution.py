@@ -322,6 +322,7 @@ async def test_a_message_of_another_job_than_its_payload_ends_the_run(bench: Ben
     [
         {"engine": ...}, {"engine": 5}, {"spec": ...}, {"spec": []}, {"timeout_ms": 0}, {"timeout_ms": "60000"},
         {"timeout_ms": True}, {"timeout_ms": 1.5}, {"max_attempts": 0}, {"max_attempts": ...},
+        {"flow_version": [1, 0, 0]}, {"flow_etag": "x"}, {"artifact": {}},
     ],
 )  # fmt: skip
 async def test_a_genuine_job_of_the_wrong_shape_ends_the_run(bench: Bench, change: dict[str, Any]) -> None:
