@@ -130,16 +130,21 @@ class EventBatcher:
             self._bytes += len(encoded) + ENVELOPE_BYTES
         self._wake()
 
-    def extend(self, events: Sequence[Emitted], size: int) -> int:
+    def room(self) -> int:
+        """Events that `extend` takes; 0 or less where too much is waiting."""
+        return 0 if self._bytes >= QUEUE_BYTES else QUEUE_EVENTS - len(self._waiting)
+
+    def extend(self, events: Sequence[Emitted], size: int, *, beyond: bool = False) -> int:
         """Hands over events that were checked and encoded before; how many of them were taken. Where too much is
         waiting, the last ones are dropped.
 
         Args:
             events: in order.
             size: bytes of their payloads.
+            beyond: whether they are taken whatever is waiting.
         """
         waiting = self._waiting
-        room = 0 if self._bytes >= QUEUE_BYTES or self._over() else max(0, QUEUE_EVENTS - len(waiting))
+        room = 0 if self._over() else len(events) if beyond else max(0, self.room())
         if len(events) > room:
             self._drop(len(events) - room)
             events = events[:room]

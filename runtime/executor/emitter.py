@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Final
+from typing import Final, Protocol
 
 from runtime.execution.event import EVENT_TYPE, Emitted, progress_note
 from runtime.execution.payload import encode_payload
@@ -20,8 +20,35 @@ TURN_EVENTS: Final = 200
 KNOWN_TYPES: Final = 64
 """Event types of a run that are remembered as valid."""
 
-Report = Callable[[list[Emitted], int], None]
-"""Takes events for the API, and the bytes of them all."""
+
+class Reports(Protocol):
+    """The way of events to the API."""
+
+    def room(self) -> int:
+        """Events that may come before their producers have to wait; 0 or less: none."""
+        ...
+
+    async def until_room(self) -> None:
+        """Waits until an event may come, within bounds: what comes then may be lost."""
+        ...
+
+    def extend(self, events: list[Emitted], size: int, *, own: bool = False) -> None:
+        """Takes events; never waits.
+
+        Args:
+            events: in order.
+            size: bytes of their payloads.
+            own: whether the executor itself says the last of them: taken whatever waits already.
+        """
+        ...
+
+    def note(self, progress: int | None, step: str | None) -> None:
+        """Takes what a `progress` says for the run's record."""
+        ...
+
+    def hasten(self) -> None:
+        """Nobody waits for room any more."""
+        ...
 
 
 class Emitter:
@@ -33,8 +60,7 @@ class Emitter:
     Args:
         clock: stamps events.
         channel: to the reader of a stream; None where there is none.
-        report: to the API; never waits.
-        note: told what each `progress` says for the run's record.
+        reports: to the API.
         stalled: called when the reader takes nothing for too long.
     """
 
@@ -42,17 +68,15 @@ class Emitter:
         self,
         clock: Clock,
         channel: Channel | None,
-        report: Report,
+        reports: Reports,
         *,
-        note: Callable[[int | None, str | None], None],
         stalled: Callable[[SlowConsumer], None],
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._done = self._loop.create_future()
         self._done.set_result(None)
         self._channel = channel
-        self._report = report
-        self._note = note
+        self._reports = reports
         self._stalled = stalled
         self._stamps = Stamps(clock)
         self._time = clock.timestamp
@@ -65,6 +89,7 @@ class Emitter:
         self._most = 0
         self._overhead = 0
         self._queued = 0
+        self._reporting = asyncio.Lock()
         self._entrance = asyncio.Lock()
         self._stopped = False
         self._look()
@@ -102,7 +127,7 @@ class Emitter:
         if reported and not last:
             self._pending.append(event)
             self._size += len(payload) + self._overhead
-        self.flush()
+        self.flush(own=reported)
         if (last or not reported) and self._channel is not None:
             self._channel.say(event, last=last)
         self._look()
@@ -111,16 +136,17 @@ class Emitter:
         """What comes from now on is dropped."""
         self._stopped = True
         self._last = 0
+        self._reports.hasten()
 
-    def flush(self) -> None:
-        """Hands on what has gathered."""
+    def flush(self, *, own: bool = False) -> None:
+        """Hands on what has gathered; see Reports.extend."""
         pending = self._pending
         if pending:
             self._pending = []
             size, self._size = self._size - len(pending) * self._overhead, 0
             if self._channel is not None:
                 self._channel.extend(pending, size)
-            self._report(pending, size)
+            self._reports.extend(pending, size, own=own)
             self._look()
 
     def _filled(self) -> Awaitable[None]:
@@ -146,7 +172,7 @@ class Emitter:
 
     def _look(self) -> None:
         """How far events may come without looking again."""
-        channel, events = self._channel, TURN_EVENTS
+        channel, events = self._channel, min(TURN_EVENTS, self._reports.room())
         if channel is not None:
             self._overhead = channel.overhead
             room, room_bytes = channel.room()
@@ -168,20 +194,21 @@ class Emitter:
             await asyncio.sleep(0)
             return
         if event_type == COALESCED and isinstance(payload, Mapping):
-            self._note(*progress_note(payload))
+            self._reports.note(*progress_note(payload))
         self.flush()
         if self._take(event_type, encoded, timestamp):
             if self._position >= self._seen + TURN_EVENTS:
                 await asyncio.sleep(0)
             return
-        self._report([(0, event_type, encoded, timestamp)], len(encoded))
         await self._when_there_is_room(event_type, encoded, timestamp)
 
     def _take(self, event_type: str, encoded: bytes, timestamp: str) -> bool:
         """Takes an event; False where it has to wait for room."""
         channel = self._channel
+        if self._reports.room() <= 0:
+            return False
         replaces = channel is not None and event_type == COALESCED and channel.coalesces
-        if channel is not None and not replaces and (self._queued or channel.room()[0] <= 0):
+        if not replaces and (self._queued or (channel is not None and channel.room()[0] <= 0)):
             return False
         self._position += 1
         event = (self._position, event_type, encoded, timestamp)
@@ -190,7 +217,7 @@ class Emitter:
             self._begin_turn()
         if channel is not None and event_type == COALESCED:
             channel.hold(event, at_once=at_once)
-            self._report([event], len(encoded))
+            self._reports.extend([event], len(encoded))
             self._look()
             return True
         self._pending.append(event)
@@ -200,11 +227,15 @@ class Emitter:
         return True
 
     async def _when_there_is_room(self, event_type: str, encoded: bytes, timestamp: str) -> None:
-        assert self._channel is not None  # noqa: S101 - without a channel there is always room
         self._queued += 1
         self._last = 0
         try:
-            async with self._entrance:  # those who wait for room keep their order
+            async with self._reporting:  # those who wait for room keep their order
+                await self._reports.until_room()
+                self._reports.extend([(0, event_type, encoded, timestamp)], len(encoded))
+            if self._channel is None:
+                return
+            async with self._entrance:
                 await self._channel.until_room()
                 self._position += 1
                 self._channel.extend([(self._position, event_type, encoded, timestamp)], len(encoded))

@@ -57,6 +57,7 @@ class Ending(Struct, frozen=True, kw_only=True):
         milliseconds: from the start of the run to its end, reports not counted.
         step: where it failed before its engine began; None otherwise.
         reported: whether the API has acknowledged this end.
+        events_dropped: events that the API has not acknowledged.
     """
 
     run_id: str
@@ -65,6 +66,7 @@ class Ending(Struct, frozen=True, kw_only=True):
     milliseconds: int
     step: str | None = None
     reported: bool = False
+    events_dropped: int = 0
 
     @property
     def state(self) -> RunState:
@@ -104,6 +106,8 @@ class Ending(Struct, frozen=True, kw_only=True):
         body |= {name: value for name, value in optional.items() if value is not None}
         if not self.reported:
             body["callback_failed"] = True
+        if self.events_dropped:
+            body["events_dropped"] = self.events_dropped
         return body
 
 

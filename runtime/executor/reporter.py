@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Coroutine
 from datetime import timedelta
 from typing import Any, Final
@@ -11,7 +12,7 @@ import structlog
 from msgspec import Struct
 
 from runtime.contract.states import ProgressStatus
-from runtime.execution.batcher import BatchRules, EventBatcher, EventSource
+from runtime.execution.batcher import QUEUE_EVENTS, BatchRules, EventBatcher, EventSource
 from runtime.execution.callback_messages import (
     CallbackError,
     Callbacks,
@@ -31,6 +32,10 @@ from runtime.ports.clock import Clock, Timer
 FLUSH_SECONDS: Final = 10.0
 """Longest for the last events of a run, and as long again for its end: with the engine's grace it stays inside the
 30 s that the run's timeout leaves of the request."""
+STUCK_SECONDS: Final = 5.0
+"""Longest that an engine waits for the API to take the next batch, as long as one try of it; then events are lost."""
+PATIENCE_SECONDS: Final = 30.0
+"""Longest that the engine of one run waits for reports in all; of a short run at most a quarter of its time."""
 HURRY_SECONDS: Final = 1.0
 """The same where the process drains."""
 HEED_SECONDS: Final = 0.25
@@ -58,11 +63,13 @@ class ReportedRun(Struct, frozen=True, kw_only=True):
     Attributes:
         run_id, job_id: the run.
         lease_token: the lease's that the API took for this call.
+        patience: seconds that its engine may wait for room in all.
     """
 
     run_id: str
     job_id: str
     lease_token: str
+    patience: float = PATIENCE_SECONDS
 
     def __repr__(self) -> str:
         return f"ReportedRun(run_id={self.run_id!r}, job_id={self.job_id!r})"
@@ -78,6 +85,9 @@ class Reporter:
         rules: limits.
         meters: counts; None counts nothing.
         stop: called where the API wants the run to stop.
+
+    Attributes:
+        dropped: events that were not delivered.
     """
 
     def __init__(
@@ -101,6 +111,11 @@ class Reporter:
         self._counters: dict[str, Count] = {}
         self._note: tuple[int | None, str | None] = (None, None)
         self._open = 0
+        self.dropped = 0
+        self._patience = run.patience
+        self._waits = True
+        self._moved_at = 0.0
+        self._room = asyncio.Event()
         self._lost = False
         self._following: tuple[int, int] | None = None
         source = EventSource(
@@ -126,16 +141,36 @@ class Reporter:
         if scope is not None and self._cutting is None:
             self._cutting = self._clock.call_later(HURRY_SECONDS, lambda: self._cut(scope))
 
-    def extend(self, events: list[Emitted], size: int) -> None:
-        """Hands encoded events over; those for which no room is left are counted and lost: a run never waits for
-        reports.
+    def room(self) -> int:
+        """See Reports; where nobody waits any more there is always some."""
+        return self._batcher.room() if self._waits else QUEUE_EVENTS
 
-        Args:
-            events: in order.
-            size: bytes of them all.
-        """
+    async def until_room(self) -> None:
+        """See Reports: waits while the API takes batches, and as long as the run's patience lasts."""
+        began = self._clock.monotonic()
+        latest = began + self._patience
+        while self.room() <= 0:
+            left = min(latest, max(began, self._moved_at) + STUCK_SECONDS) - self._clock.monotonic()
+            if left <= 0:
+                self._waits = False
+                log.warning("reports_not_waited_for", run_id=self._run.run_id)
+                break
+            self._room.clear()
+            with contextlib.suppress(TimeoutError):
+                async with self._clock.timeout(left):
+                    await self._room.wait()
+        self._patience = min(self._patience, max(0.0, latest - self._clock.monotonic()))
+
+    def hasten(self) -> None:
+        """See Reports."""
+        self._patience = 0.0
+        self._waits = False
+        self._room.set()
+
+    def extend(self, events: list[Emitted], size: int, *, own: bool = False) -> None:
+        """See Reports: what nobody waited for, and does not fit, is counted and lost."""
         self._open += len(events)
-        lost = len(events) - self._batcher.extend(events, size)
+        lost = len(events) - self._batcher.extend(events, size, beyond=own)
         if lost:
             self._drop(lost)
 
@@ -162,6 +197,7 @@ class Reporter:
 
     async def events(self, request: EventsRequest, *, until: Until | None = None) -> int:  # noqa: ARG002 - tried as often as the settings say
         """See EventCallback; never fails."""
+        self._room.set()  # they were taken out of the queue
         count = len(request.events)
         result = "failed"
         try:
@@ -176,6 +212,8 @@ class Reporter:
             self._drop(count)
         else:
             self._open -= count
+            self._moved_at = self._clock.monotonic()
+            self._waits = self._patience > 0
         self._count(result)
         return request.events.first + count
 
@@ -287,5 +325,6 @@ class Reporter:
 
     def _drop(self, events: int) -> None:
         self._open -= events
+        self.dropped += events
         if self._meters is not None and events:
             self._meters.callback_drops.inc(events)

@@ -20,7 +20,7 @@ from runtime.execution.tasks import end, first_done
 from runtime.executor.channel import Channel, SlowConsumer
 from runtime.executor.emitter import Emitter
 from runtime.executor.ending import Ending, Stop, ending, stopped
-from runtime.executor.reporter import ReportedRun, Reporter, ReportRules
+from runtime.executor.reporter import PATIENCE_SECONDS, ReportedRun, Reporter, ReportRules
 from runtime.observability.metrics import Metrics
 from runtime.ports.clock import Clock
 from runtime.ports.engine import Engine, EngineStillRunning, RunContext, RunResult
@@ -84,7 +84,12 @@ class ExecutorRun:
         self._cancelled = asyncio.Event()
         self._began = execution.clock.monotonic()
         self._reporter = Reporter(
-            ReportedRun(run_id=self._job.run_id, job_id=self._job.job_id, lease_token=execution.lease_token),
+            ReportedRun(
+                run_id=self._job.run_id,
+                job_id=self._job.job_id,
+                lease_token=execution.lease_token,
+                patience=min(PATIENCE_SECONDS, self._job.timeout.total_seconds() / 4),
+            ),
             execution.callbacks,
             execution.clock,
             execution.rules,
@@ -94,8 +99,7 @@ class ExecutorRun:
         self._emitter = Emitter(
             execution.clock,
             execution.channel,
-            self._reporter.extend,
-            note=self._reporter.note,
+            self._reporter,
             stalled=self._stalled,
         )
 
@@ -131,8 +135,12 @@ class ExecutorRun:
         self._reporter.start()
         try:
             ended = await self._worked()
+            if self._reporter.dropped:
+                text = f"{self._reporter.dropped} events were not recorded"
+                self._tell("log", {"level": "warning", "message": text})
             self._tell(*LAST_EVENT[ended.result.status])
-            return replace(ended, reported=await self._reporter.finish(ended))
+            reported = await self._reporter.finish(ended)
+            return replace(ended, reported=reported, events_dropped=self._reporter.dropped)
         finally:
             await self._reporter.close()
 

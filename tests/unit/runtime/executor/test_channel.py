@@ -22,18 +22,43 @@ from runtime.executor.stream_event import OVERHEAD, ndjson, sse
 NOW = "2026-01-01T00:00:00.000Z"
 
 
+class Reported:
+    """Takes reports without end.
+
+    Attributes:
+        events: that were reported.
+    """
+
+    def __init__(self) -> None:
+        self.events: list[Emitted] = []
+
+    def room(self) -> int:
+        return 1000
+
+    async def until_room(self) -> None:
+        return
+
+    def extend(self, events: list[Emitted], size: int, *, own: bool = False) -> None:
+        self.events += events
+
+    def note(self, progress: int | None, step: str | None) -> None:
+        """Of no interest."""
+
+    def hasten(self) -> None:
+        """Nothing waits."""
+
+
 class Bench:
     def __init__(self, **rules: int | timedelta) -> None:
         self.clock = ManualClock()
         self.channel = Channel(self.clock, ChannelRules(**rules))  # type: ignore[arg-type]  # the test's own keywords
         self.reader = self.channel.attach()
-        self.reported: list[Emitted] = []
+        self.reports = Reported()
         self.stalls: list[SlowConsumer] = []
         self.emitter = Emitter(
             self.clock,
             self.channel,
-            lambda events, _size: self.reported.extend(events),
-            note=lambda _progress, _step: None,
+            self.reports,
             stalled=self.stalls.append,
         )
 
@@ -260,7 +285,7 @@ def test_no_reader_ever_sees_an_event_twice_or_out_of_order_or_misses_one(
         positions = [event[0] for event in seen]
         assert positions == sorted(set(positions))
         if seen or "leave" not in steps:
-            ticks = [event for event in bench.reported if event[1] == "tick"]
+            ticks = [event for event in bench.reports.events if event[1] == "tick"]
             assert [event for event in seen if event[1] == "tick"] == ticks
 
     asyncio.run(story())
@@ -286,7 +311,7 @@ async def test_a_lone_event_leaves_in_the_turn_that_it_came_in_and_those_after_i
     await bench.clock.advance(0)
     await bench.put(40, kind="progress")
     assert writes[3:] == [[40]]
-    assert payloads(bench.reported) == [1, 2, 3, 4, 40]
+    assert payloads(bench.reports.events) == [1, 2, 3, 4, 40]
     await end(waiting)
 
 

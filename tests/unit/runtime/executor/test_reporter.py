@@ -8,22 +8,31 @@ import pytest
 
 from runtime.adapters.clock import ManualClock
 from runtime.execution.answer import failed
+from runtime.execution.batcher import QUEUE_EVENTS
 from runtime.execution.callback_messages import CallbackUnavailable, Cancellation, LeaseNotCurrent
 from runtime.execution.event import event_id
 from runtime.executor.ending import Stop, ending
-from runtime.executor.reporter import FLUSH_SECONDS, HEED_SECONDS, ReportedRun, Reporter, ReportRules
+from runtime.executor.reporter import (
+    FLUSH_SECONDS,
+    HEED_SECONDS,
+    PATIENCE_SECONDS,
+    STUCK_SECONDS,
+    ReportedRun,
+    Reporter,
+    ReportRules,
+)
 from runtime.observability.metrics import Metrics
 from tests.support.executor_bench import RecordedApi
 
 
 class Bench:
-    def __init__(self) -> None:
+    def __init__(self, patience: float = PATIENCE_SECONDS) -> None:
         self.clock = ManualClock()
         self.api = RecordedApi()
         self.metrics = Metrics()
         self.stops: list[Stop] = []
         self.reporter = Reporter(
-            ReportedRun(run_id="r1", job_id="r1.1", lease_token="lease"),
+            ReportedRun(run_id="r1", job_id="r1.1", lease_token="lease", patience=patience),
             self.api,
             self.clock,
             ReportRules(),
@@ -89,7 +98,7 @@ async def test_a_batch_that_arrived_though_its_answer_was_lost_shadows_no_later_
     assert [(event.sequence, event.payload) for event in bench.api.events_kept] == [(0, b"1"), (1, b"2"), (2, b"3")]
 
 
-async def test_a_run_never_waits_for_reports_and_what_does_not_fit_is_counted() -> None:
+async def test_what_nobody_waited_for_and_does_not_fit_is_counted() -> None:
     bench = Bench()
     bench.api.gate.clear()
     for number in range(5000):
@@ -98,6 +107,58 @@ async def test_a_run_never_waits_for_reports_and_what_does_not_fit_is_counted() 
     assert not await bench.finish()
     assert bench.clock.monotonic() <= 2 * FLUSH_SECONDS + 1
     assert bench.count("callback_drops_total") == 5000
+
+
+@pytest.mark.parametrize(
+    ("pause", "patience", "seconds"),
+    [(None, 30, STUCK_SECONDS), (4, 30, 30), (4, 7, 7), (None, 2, 2)],
+    ids=["a stuck API", "a slow API", "a slow API and a short run", "a stuck API and a short run"],
+)
+async def test_room_is_waited_for_while_the_api_takes_batches_and_not_for_ever(
+    pause: int | None, patience: float, seconds: float
+) -> None:
+    bench = Bench(patience)
+    bench.api.gate.clear()
+    waited = asyncio.create_task(_waited_in_all(bench))
+    while not waited.done():
+        await bench.clock.advance(0.5)
+        if pause and bench.clock.monotonic() % pause == 0:
+            bench.api.gate.set()
+            bench.api.fault = lambda kind, _request: bench.api.gate.clear() if kind == "events" else None
+    assert abs(waited.result() - seconds) <= 0.5
+    assert bench.count("callback_drops_total") == 0, "nothing came that did not fit"
+    bench.api.fault = lambda _kind, _request: None
+    bench.api.gate.set()
+    assert await bench.finish()
+    assert bench.count("callback_drops_total") == 0
+
+
+async def _waited_in_all(bench: Bench) -> float:
+    """Fills the queue as an engine does that never ends; gives the time until it would not wait any more."""
+    number = 0
+    while True:
+        for _ in range(bench.reporter.room()):
+            number += 1
+            bench.event(number)
+        began = bench.clock.monotonic()
+        await bench.reporter.until_room()
+        if bench.reporter.room() == QUEUE_EVENTS:
+            return bench.clock.monotonic() if bench.api.batches else bench.clock.monotonic() - began
+
+
+async def test_those_who_wait_for_room_go_on_at_once_when_the_run_is_stopped() -> None:
+    bench = Bench()
+    bench.api.gate.clear()
+    await bench.events(0)
+    for number in range(QUEUE_EVENTS):
+        bench.event(number)
+    waiting = asyncio.create_task(bench.reporter.until_room())
+    await bench.clock.advance(0)
+    assert not waiting.done()
+    bench.reporter.hasten()
+    await bench.clock.advance(0)
+    assert waiting.done()
+    await bench.finish()
 
 
 async def test_a_lost_lease_stops_the_run_and_ends_all_reports() -> None:

@@ -225,7 +225,9 @@ async def test_no_failure_of_a_callback_fails_the_run() -> None:
     ended = await bench.ended()
     assert (ended.state.value, ended.reported) == ("succeeded", False)
     assert b'"callback_failed":true' in ended.answer()
-    assert bench.lost() == 5
+    told = bench.stream()
+    assert told[-3]["payload"] == {"level": "warning", "message": "1 events were not recorded"}
+    assert told[-1]["payload"]["events_dropped"] == bench.lost() == 6, "and nothing that came after it"
 
 
 async def test_progress_moves_the_record_and_the_owners_wish_stops_the_run() -> None:
