@@ -133,6 +133,20 @@ class Claims(RuleBasedStateMachine):
 
         self.do(end())
 
+    @rule(delivery=DELIVERIES, after=DELIVERIES, seconds=st.sampled_from((10.0, 181.0)))
+    def excuse_in_an_outage(self, delivery: Delivery, after: Delivery, seconds: float) -> None:
+        """What ends uncounted cannot be released for longer than its delivery waits."""
+
+        async def end() -> None:
+            await self._deliver(delivery)
+            for work in [work for work in self.model.works if not (work.finish.done() or work.owner.clock.stalled)]:
+                work.owner.store.troubles.extend(OUTAGES[1])
+                work.finish.set_result("run_lease_busy")
+            await self.model.advance(seconds)
+            await self._deliver(after)
+
+        self.do(end())
+
     @rule(delivery=MAYBE, number=NUMBERS)
     def crash(self, delivery: Delivery | None, number: int) -> None:
         async def kill() -> None:

@@ -134,6 +134,25 @@ async def test_a_delivery_that_is_cancelled_while_it_takes_gives_back(
     assert (claim.state, claim.attempts, claim.counted) == ("released", 1, 0)
 
 
+async def test_a_delivery_that_is_cancelled_waits_for_its_release_no_longer_than_five_seconds(
+    deliveries: DeliveryBench, clock: ManualClock
+) -> None:
+    async def endless(_stop: asyncio.Event) -> Ended:
+        await asyncio.Event().wait()
+        return Ended("completed")
+
+    deliveries.workload.run = endless
+    deliveries.store.choose = until(clock, 30, Fault.DOWN, state="released")
+    delivery = deliveries.worker().start()
+    await clock.advance(1)
+    delivery.cancel()
+    await clock.advance(5.1)
+    assert delivery.cancelled()
+    await clock.advance(30)
+    claim = await record(deliveries)
+    assert (claim.state, claim.outcome_code, claim.counted) == ("released", "guard_dropped", 1)
+
+
 async def test_who_waits_in_this_process_hears_of_a_late_release(deliveries: DeliveryBench, clock: ManualClock) -> None:
     deliveries.workload.run = busy("run_lease_busy")
     deliveries.store.choose = until(clock, 30, Fault.DOWN, state="released")
