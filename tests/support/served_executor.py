@@ -158,6 +158,18 @@ class ServedExecutor:
         """Runs that have not ended."""
         return self.app[RUNS].working
 
+    @property
+    def connections(self) -> int:
+        """Connections that the server holds."""
+        server = self._runner.server
+        return 0 if server is None else sum(each.transport is not None for each in server.connections)
+
+    async def unconnected(self) -> None:
+        """Returns once the server holds no connection."""
+        async with asyncio.timeout(30):
+            while self.connections:  # noqa: ASYNC110 - no event tells of it
+                await asyncio.sleep(0.005)
+
     async def begun(self, engine: str, runs: int = 1) -> None:
         """Returns once so many runs of an engine have begun."""
         async with asyncio.timeout(20):

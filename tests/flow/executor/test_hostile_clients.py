@@ -1,12 +1,13 @@
 """Clients that misbehave cost their own call and nothing else: no task, no socket and no run is left of any.
 
-That no task is left is checked for every test, that no run is left by the fixture.
+That no task is left is checked for every test, that no run and no connection of the server is left by the fixtures.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -15,6 +16,7 @@ from runtime.ports.engine import RunContext, RunResult
 from tests.support.scripted_engine import until_cancelled
 from tests.support.served_executor import ServedExecutor, read, reset
 
+IDLE = 100
 STREAMS = ("/execute/stream", "/execute/sse")
 
 
@@ -58,7 +60,7 @@ async def test_a_caller_of_execute_that_leaves_cancels_its_run(served: ServedExe
 
 
 @pytest.mark.parametrize("path", STREAMS)
-@pytest.mark.parametrize("how", ["close", "reset", "at once"])
+@pytest.mark.parametrize("how", ["close", "reset", "half", "at once"])
 async def test_a_stream_goes_on_without_its_reader(served: ServedExecutor, path: str, how: str) -> None:
     """BR-63, BR-64: a documented choice, and no error."""
     served.engine("hundred", a_hundred)
@@ -67,10 +69,13 @@ async def test_a_stream_goes_on_without_its_reader(served: ServedExecutor, path:
         await reader.readuntil(b"tick")
     if how == "reset":
         reset(writer)
+    elif how == "half":
+        writer.write_eof()
     else:
         writer.close()
     await served.begun("hundred")
     await served.idle()
+    writer.close()
     assert served.apis["r1"].end.status is ProgressStatus.COMPLETED
     assert served.apis["r1"].types.count("tick") == 100
     assert served.count("streams_total", end="client_closed") == 1
@@ -141,16 +146,37 @@ async def test_a_body_that_drips_or_breaks_off_starts_nothing(served: ServedExec
 
 
 async def test_huge_headers_and_idle_connections_hold_up_nobody(served: ServedExecutor) -> None:
-    idle = [await asyncio.open_connection("127.0.0.1", served.port) for _ in range(20)]
+    idle = [await asyncio.open_connection("127.0.0.1", served.port) for _ in range(IDLE)]
     reader, writer = await served.raw("/execute", b"{}", "X-Huge: " + "x" * 100_000)
     assert (await reader.readline()).split()[1] == b"400"
     writer.close()
     assert (await served.call("/execute", served.job()))[0] == 200
+    assert served.connections >= IDLE, "none is turned away"
     served.lifecycle.drain()
     await served.stop()
     for other, connection in idle:
         assert await other.read() == b""
         connection.close()
+
+
+@pytest.fixture(autouse=True)
+async def _no_connection_is_left(served: ServedExecutor) -> AsyncIterator[None]:
+    yield
+    await served.session.close()
+    await served.unconnected()
+
+
+async def test_a_reader_that_takes_nothing_holds_up_no_drain(served: ServedExecutor) -> None:
+    served.engine("flood", flood)
+    _, writer = await served.raw("/execute/sse", json.dumps(served.job(engine="flood")).encode())
+    await served.begun("flood")
+    served.lifecycle.drain()
+    async with asyncio.timeout(30):
+        while served.working:  # noqa: ASYNC110 - no event tells of it
+            await asyncio.sleep(0.005)
+    await served.stop()
+    reset(writer)
+    assert served.apis["r1"].end.status is ProgressStatus.FAILED
 
 
 async def test_a_reader_that_leaves_while_the_process_drains_holds_it_up_no_longer(served: ServedExecutor) -> None:

@@ -87,6 +87,23 @@ async def test_a_body_that_does_not_arrive_is_not_waited_for(still: ServedExecut
     writer.close()
 
 
+async def test_a_body_that_drips_is_not_waited_for_any_longer(still: ServedExecutor) -> None:
+    """BR-64: each byte comes in time, all of them do not."""
+    body = json.dumps(still.job()).encode()
+    reader, writer = await asyncio.open_connection("127.0.0.1", still.port)
+    writer.write(b"POST /execute HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n")
+    writer.write(f"Content-Length: {len(body)}\r\n\r\n".encode())
+    await asyncio.sleep(0.05)
+    for byte in body[:29]:
+        writer.write(bytes([byte]))
+        await passed(still, 1)
+    assert still.count("http_requests_in_flight") == 1
+    await passed(still, 2)
+    assert (await reader.readline()).split()[1] == b"408"
+    assert still.apis == {}, "nothing was begun"
+    writer.close()
+
+
 async def test_an_ended_stream_is_held_for_a_minute(still: ServedExecutor) -> None:
     job = still.job()
     first, *_ = await still.events("/execute/sse", job)
