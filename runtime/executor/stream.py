@@ -234,7 +234,9 @@ def has_left(request: web.Request) -> bool:
 
 def _hold_little(request: web.Request) -> None:
     found = None if request.transport is None else request.transport.get_extra_info("socket")
-    if found is not None:
+    if found is None:
+        return
+    with contextlib.suppress(OSError):  # the reader may be gone already; the first write says so
         found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES)
 
 
