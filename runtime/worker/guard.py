@@ -191,7 +191,6 @@ class Guard:
         Args:
             code: why no work was begun; the attempt does not count.
         """
-        self._closed = True
         word = replace(self.record, state=ClaimState.RELEASED, outcome_code=code, excused=self.record.excused + 1)
         _ = self._apart(self._repeat(word))
 
