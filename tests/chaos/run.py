@@ -47,6 +47,7 @@ CHANGES: Final[dict[str, Any]] = {
         **QUICK["holdfast:worker"],
         "max_attempts": 20,
         "concurrency": 24,
+        "memory": "2Gi",
         "max_instances": 4,
     },
     "holdfast:engines": {"effect": "tests.chaos.effect:run"},

@@ -17,7 +17,7 @@ SLOW = {
         "tell": {"type": "emit", "event": "effect", "payload": {"by": "${run.id}"}},
     },
 }
-CHANGES: dict[str, Any] = {"holdfast:worker": {**QUICK["holdfast:worker"], "concurrency": 16, "max_instances": 2}}
+CHANGES: dict[str, Any] = {"holdfast:worker": {**QUICK["holdfast:worker"], "concurrency": 12, "max_instances": 2}}
 
 
 def order(running: RunningStack, effect: Effect, times: int, seconds: float = 0) -> None:

@@ -52,7 +52,8 @@ def test_other_keys_are_refused() -> None:
 
 
 def test_a_point_that_is_not_on_the_curve_is_refused() -> None:
-    assert not is_public_key(changed(pair().keys.public_pem, -1, 0))
+    # One of the two may be what stands there already.
+    assert not all(is_public_key(changed(pair().keys.public_pem, -1, last)) for last in (0, 1))
     assert is_public_key(changed(pair().keys.public_pem, 0, 0x30)), "the change itself keeps the form"
 
 
