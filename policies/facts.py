@@ -7,7 +7,7 @@ from functools import cached_property
 
 from .grant import PUBSUB_AGENT, Grant
 from .resource import ACCOUNT, SCHEDULER_JOB, SERVICE, SERVICE_IDENTITY, SUBSCRIPTION, TOPIC, Resource
-from .service import Service, origin
+from .service import Service, host
 from .subscription import Delivery, Subscription
 from .workload import KINDS, Role, Workload
 
@@ -132,9 +132,9 @@ class Facts:
         return declared[awaited[0]] if len(awaited) == 1 else None
 
     def service_at(self, url: str) -> Service | None:
-        """The service that a URL leads to."""
+        """The service that a URL leads to, whatever its scheme: that it must be https is a rule of its own."""
         for service in self.services:
-            if service.has_name_in(url) or origin(url) in {origin(address) for address in service.addresses}:
+            if service.has_name_in(url) or host(url) in {host(address) for address in service.addresses}:
                 return service
         return None
 

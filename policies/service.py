@@ -100,6 +100,11 @@ class Service(Workload):
         return [text for text in said if text]
 
 
+def host(url: str) -> str:
+    """Host of a URL, in lower case."""
+    return origin(url).partition("://")[2]
+
+
 def origin(url: str) -> str:
     """Scheme and host of a URL, in lower case."""
     return "/".join(url.split("/")[:3]).lower()

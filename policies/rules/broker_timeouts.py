@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from ..rule import Context, Rule, Severity, rule
-from ..service import origin
+from ..service import host
 from ..subscription import Delivery, Subscription
 from ..workload import Role
 from .delivery_timeouts import SETTLE_BUDGET
@@ -148,7 +148,7 @@ def _endpoint_faults(delivery: Delivery) -> Iterator[str]:
     endpoint, address = delivery.subscription.endpoint, delivery.address
     if endpoint is None:
         yield "it pushes, but names no endpoint"
-    elif origin(endpoint) != address:
+    elif host(endpoint) != host(address):
         yield f"the endpoint is not on {address}, the service's address"
     elif delivery.service.role is Role.WORKER and endpoint.removesuffix("/") != address:
         yield f"the endpoint must be {address} alone: the worker takes messages at path /"

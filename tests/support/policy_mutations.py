@@ -310,7 +310,7 @@ SEVERAL: list[tuple[set[str], Callable[[], Program]]] = [
         (WORKER, f"{CONTAINER}.resources.cpuIdle", False))),
     ({"T12"}, lambda: long_requests().changed((WORKER, "template.scaling.maxInstanceCount", 1.0))),
     ({"X06"}, lambda: extended().changed((RECORDING, "pushConfig.pushEndpoint", "https://x.example")).unlinked(RECORDING)),
-    ({"X06", "X07"}, lambda: extended().changed(
+    ({"X07"}, lambda: extended().changed(
         (RECORDING, "pushConfig.pushEndpoint", f"{address('holdfast-api').replace('https', 'http')}/internal"))),
     ({"T06", "T12"}, lambda: extended().changed(
         (PUSH, "ackDeadlineSeconds", 599.0), (WORKER, "env.GCP_QUEUE_ACK_DEADLINE_SECS", "599"))),
