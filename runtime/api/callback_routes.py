@@ -11,11 +11,11 @@ from runtime.api.callbacks import Callbacks
 from runtime.api.cancellation import Cancellations
 from runtime.api.event_feed import WAIT_MAX
 from runtime.api.json_value import off_loop
-from runtime.api.presence import is_gone
 from runtime.api.problem import FieldFault, Problem
 from runtime.api.report import read_events, read_progress
 from runtime.api.transitions import Holder
 from runtime.contract.names import CALLBACK_CANCELLATION_PATH, CALLBACK_EVENTS_PATH, CALLBACK_PROGRESS_PATH
+from runtime.http.presence import is_gone
 from runtime.identity.job_token import JobClaims
 from runtime.ports.clock import Clock
 

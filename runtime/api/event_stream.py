@@ -10,10 +10,10 @@ import structlog
 from aiohttp import hdrs, web
 
 from runtime.api.event_feed import EventFeed
-from runtime.api.presence import is_gone
 from runtime.api.problem import unavailable
 from runtime.api.run_record import RunRecord
 from runtime.contract.errors import HoldfastError
+from runtime.http.presence import is_gone
 from runtime.ports.clock import Clock
 
 KEEP_ALIVE_SECONDS: Final = 15

@@ -17,7 +17,6 @@ from runtime.api.event_stream import EventStream, resumes_at_end
 from runtime.api.fields import RUN_ID
 from runtime.api.json_value import EXACT_INTEGER, off_loop
 from runtime.api.payloads import Payloads
-from runtime.api.presence import is_gone
 from runtime.api.problem import Problem, unknown_run
 from runtime.api.run_list import RunList
 from runtime.api.run_record import RunRecord
@@ -28,6 +27,7 @@ from runtime.api.submission import Submissions
 from runtime.api.sync_run import SyncRuns
 from runtime.api.transitions import cancel
 from runtime.contract.states import RunMode, RunState
+from runtime.http.presence import is_gone
 from runtime.ports.clock import Clock
 
 PAGE: Final = 50

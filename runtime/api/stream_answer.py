@@ -6,8 +6,6 @@ Whoever has the events puts them down and goes on; the caller's own request send
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import socket
 from collections.abc import Sequence
 from enum import StrEnum
 from typing import Final
@@ -19,9 +17,9 @@ from runtime.api.backlog import Backlog
 from runtime.api.event_stream import STALL_SECONDS
 from runtime.api.execution import ReaderGone
 from runtime.api.executor_messages import COMPLETED, Message
-from runtime.api.presence import is_gone
 from runtime.api.problem import Problem
 from runtime.api.run_record import RunRecord
+from runtime.http.presence import is_gone, keep_unsent
 from runtime.observability.metrics import Metrics
 from runtime.ports.clock import Clock
 
@@ -29,8 +27,7 @@ WRITE_BYTES: Final = 64 * 1024
 """Largest single write: as much as a connection holds before it makes its writer wait, so that a slow caller is seen
 to take something with every one."""
 UNSENT_BYTES: Final = 128 * 1024
-"""Most that the system keeps unsent for a caller. By its own rule it keeps megabytes, of which a third must have gone
-before it takes more: a caller of 30 KB/s would seem to take nothing for 30 s."""
+"""Most that the system keeps unsent for a caller: one of 30 KB/s must not seem to take nothing for 30 s."""
 
 _ANY: Final = frozenset({"*/*", "application/*"})
 
@@ -187,11 +184,7 @@ class StreamAnswer:
         return "completed" if self._is_whole and self._is_sent else "cut"
 
     async def _prepare(self) -> None:
-        transport = self.request.transport
-        connection = None if transport is None else transport.get_extra_info("socket")
-        if connection is not None:
-            with contextlib.suppress(OSError):  # only how soon a stall is seen depends on it
-                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES)
+        keep_unsent(self.request, UNSENT_BYTES)
         async with self._clock.timeout(STALL_SECONDS):
             await self.response.prepare(self.request)
 

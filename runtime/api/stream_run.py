@@ -19,7 +19,6 @@ from runtime.api.executor_errors import ExecutorError, ExecutorUnavailable
 from runtime.api.executor_messages import Message, as_message
 from runtime.api.json_value import encode
 from runtime.api.payloads import Payloads
-from runtime.api.presence import LOOK_SECONDS, caller_left, is_gone
 from runtime.api.problem import Problem, unavailable
 from runtime.api.run_end import completed_message
 from runtime.api.run_record import RunRecord
@@ -28,6 +27,7 @@ from runtime.api.run_view import timestamp
 from runtime.api.stream_answer import StreamAnswer, stream_form
 from runtime.contract.errors import HoldfastError
 from runtime.execution.tasks import end, first_done
+from runtime.http.presence import LOOK_SECONDS, caller_left, is_gone
 from runtime.observability.metrics import Metrics
 from runtime.ports.clock import Clock
 

@@ -10,13 +10,13 @@ import structlog
 
 from runtime.api.executions import Executions, Running
 from runtime.api.payloads import Payloads
-from runtime.api.presence import LOOK_SECONDS, caller_left
 from runtime.api.problem import Problem, unavailable
 from runtime.api.run_record import RunRecord
 from runtime.api.run_request import RunRequest
 from runtime.api.run_store import RunStore
 from runtime.api.watch import POLL_SECONDS, RunWatch
 from runtime.execution.tasks import end, first_done
+from runtime.http.presence import LOOK_SECONDS, caller_left
 from runtime.ports.clock import Clock
 from runtime.ports.documents import StoreUnavailable
 

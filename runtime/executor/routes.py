@@ -12,15 +12,14 @@ from runtime.executor.deps import ExecutorDeps
 from runtime.executor.ending import Stop
 from runtime.executor.intake import Accepted, Intake
 from runtime.executor.runs import Runs
-from runtime.executor.stream import LOOK_SECONDS, Reading, StreamForm, StreamWriter, has_left
+from runtime.executor.stream import Reading, StreamForm, StreamWriter
 from runtime.http.body import expect_nothing_yet
+from runtime.http.presence import LEFT_STATUS, LOOK_SECONDS, is_gone
 from runtime.http.problem import Problem
 
 EXECUTE: Final = "/execute"
 EXECUTE_STREAM: Final = "/execute/stream"
 EXECUTE_SSE: Final = "/execute/sse"
-LEFT_STATUS: Final = 499
-"""What is counted for a caller that left; nobody reads it."""
 
 
 class ExecuteRoutes:
@@ -50,10 +49,10 @@ class ExecuteRoutes:
         """`POST /execute`: the result; a caller that leaves cancels the run."""
         working = self._runs.start(await self._intake.read(request), None)
         while not await first_done(self._deps.clock, LOOK_SECONDS, working.task):
-            if has_left(request):
+            if is_gone(request):
                 working.run.stop(Stop.CALLER_LEFT)
         ended = working.task.result()
-        if has_left(request):
+        if is_gone(request):
             return web.Response(status=LEFT_STATUS)
         return web.Response(body=ended.answer(), headers={hdrs.CONTENT_TYPE: "application/json"})
 

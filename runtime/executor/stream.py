@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, cast
@@ -16,6 +15,7 @@ from msgspec import Struct
 from runtime.execution.event import Emitted
 from runtime.executor.channel import Channel, Direct
 from runtime.executor.stream_event import OVERHEAD, SSE_OVERHEAD, ndjson, sse
+from runtime.http.presence import LOOK_SECONDS, is_gone, keep_unsent
 from runtime.observability.metrics import Metrics
 from runtime.ports.clock import Clock, Timer
 
@@ -26,15 +26,12 @@ WRITE_BYTES: Final = 16 * 1024
 """Largest single write; one write for each event would cost seven times as much."""
 KEEP_ALIVE_SECONDS: Final = 15
 """Silence after which a comment is sent: intermediaries cut idle streams, and a vanished reader is found by a write."""
-LOOK_SECONDS: Final = 1.0
-"""How often a caller that waits, and is sent nothing, is looked for."""
 LAST_SECONDS: Final = 10.0
 """Longest that a reader of a run that has ended may take nothing; then the connection is cut."""
 REQUEST_SECONDS: Final = 28.0
 """From the latest end of an engine to the end of its request, which the platform cuts 30 s after it."""
 UNSENT_BYTES: Final = 64 * 1024
-"""Most bytes that the system takes before they can leave: with more, a reader that takes its time would seem to take
-nothing for long, and then a megabyte at once."""
+"""Most bytes that the system takes before they can leave."""
 
 _KEEP_ALIVE: Final = b": keep-alive\n\n"
 
@@ -157,7 +154,7 @@ class StreamWriter:
 
     async def _write(self, request: web.Request, response: web.StreamResponse, reading: Reading) -> StreamEnd:
         await response.prepare(request)
-        _hold_little(request)
+        keep_unsent(request, UNSENT_BYTES)
         channel, is_sse = reading.channel, reading.form is StreamForm.SSE
         framed = _Framed(request, channel.name, sse if is_sse else ndjson)
         direct = Direct(framed.write, SSE_OVERHEAD if is_sse else OVERHEAD)
@@ -175,7 +172,7 @@ class StreamWriter:
                 await response.write_eof()
                 return StreamEnd.COMPLETED
             elif not await self._some(channel, direct, is_sse=is_sse):
-                if has_left(request):
+                if is_gone(request):
                     return StreamEnd.CLIENT_CLOSED
                 if is_sse and self._silence(channel) >= KEEP_ALIVE_SECONDS:
                     await response.write(_KEEP_ALIVE)
@@ -225,19 +222,6 @@ class _Framed:
         except ConnectionError:
             return None
         return data
-
-
-def has_left(request: web.Request) -> bool:
-    """Whether nobody is there any more for an answer; one that closed only its sending half has left too."""
-    return request.transport is None or request.transport.is_closing()
-
-
-def _hold_little(request: web.Request) -> None:
-    found = None if request.transport is None else request.transport.get_extra_info("socket")
-    if found is None:
-        return
-    with contextlib.suppress(OSError):  # the reader may be gone already; the first write says so
-        found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES)
 
 
 def parts(data: bytes) -> list[bytes]:
