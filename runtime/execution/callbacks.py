@@ -25,6 +25,7 @@ from runtime.execution.callback_messages import (
     SequenceGap,
     Until,
 )
+from runtime.execution.job import Job
 from runtime.execution.meters import Meters
 from runtime.execution.values import one_line
 from runtime.ports.clock import Clock
@@ -91,6 +92,13 @@ class CallbackRules(Struct, frozen=True, kw_only=True):
     version: str
     timeout: timedelta = timedelta(seconds=5)
     retries: int = 3
+
+
+def callbacks_of_jobs(
+    session: aiohttp.ClientSession, rules: CallbackRules, clock: Clock, meters: Meters
+) -> Callable[[Job], ExecutionCallbacks]:
+    """How the jobs of a process report, each to the API that its token names; see ExecutionCallbacks."""
+    return lambda job: ExecutionCallbacks(session, job.callback_url, job.token, clock=clock, rules=rules, meters=meters)
 
 
 class ExecutionCallbacks:

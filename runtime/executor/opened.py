@@ -6,7 +6,7 @@ import aiohttp
 
 from runtime.contract.settings.executor import ExecutorSettings
 from runtime.contract.version import VERSION
-from runtime.execution.callbacks import CallbackRules, ExecutionCallbacks
+from runtime.execution.callbacks import CallbackRules, callbacks_of_jobs
 from runtime.execution.opened_engines import open_engines
 from runtime.executor.deps import ExecutorDeps
 from runtime.identity.job_token import JobVerifier
@@ -45,9 +45,7 @@ async def open_executor(
     return ExecutorDeps(
         settings=settings,
         verifier=verifier,
-        connect=lambda job: ExecutionCallbacks(
-            session, job.callback_url, job.token, clock=clock, rules=rules, meters=metrics
-        ),
+        connect=callbacks_of_jobs(session, rules, clock, metrics),
         engine=opened.engines.get,
         clock=clock,
         lifecycle=lifecycle,

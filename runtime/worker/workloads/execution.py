@@ -17,7 +17,7 @@ from runtime.contract.states import FailureClass
 from runtime.contract.version import VERSION
 from runtime.execution.attempt import AttemptTools, run_attempt
 from runtime.execution.batcher import BatchRules
-from runtime.execution.callbacks import CallbackRules, ExecutionCallbacks
+from runtime.execution.callbacks import CallbackRules, callbacks_of_jobs
 from runtime.execution.dead_letter import report_dead_letter
 from runtime.execution.job import Job, selectors_in
 from runtime.execution.opened_engines import open_engines
@@ -179,9 +179,7 @@ async def open_execution(
     rules = CallbackRules(version=VERSION, timeout=settings.callback_timeout, retries=settings.callback_retries)
     tools = AttemptTools(
         clock=clock,
-        connect=lambda job: ExecutionCallbacks(
-            session, job.callback_url, job.token, clock=clock, rules=rules, meters=metrics
-        ),
+        connect=callbacks_of_jobs(session, rules, clock, metrics),
         engine=opened.engines.get,
         lease=settings.run_lease,
         park=settings.park_budget,
