@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from infra.alignment import Plans, align, known
 from infra.instance_size import cpus_for, mebibytes, memory_for
-from infra.run_memory import RUN_MEMORY_MIN, SERVICE_MEMORY, run_memory
+from infra.run_memory import RUN_MEMORY_MIN, SERVICE_MEMORY, most_runs, run_memory
 from infra.sections.api import ApiPlan
 from infra.sections.executor import ExecutorPlan
 from infra.sections.worker import WorkerPlan
@@ -157,8 +157,7 @@ def _run_memory_rules(plans: Plans) -> Iterator[Finding]:
         if plan is not None and run_memory(plan.memory, plan.concurrency) < RUN_MEMORY_MIN:
             names = ("concurrency" if section == "worker" else "executor_concurrency", f"{section}_memory")
             rule = f"with {SERVICE_MEMORY} MiB for the service, each run must have at least {RUN_MEMORY_MIN} MiB"
-            fitting = max(1, run_memory(plan.memory, RUN_MEMORY_MIN))
-            yield Finding(f"{section}-run-memory", names, (plan.concurrency, plan.memory), rule, fitting)
+            yield Finding(f"{section}-run-memory", names, (plan.concurrency, plan.memory), rule, most_runs(plan.memory))
 
 
 def _described(found: Finding, plans: Plans) -> Misalignment:

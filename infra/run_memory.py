@@ -20,3 +20,8 @@ def run_memory(memory: str, concurrency: int) -> int:
         concurrency: runs at once.
     """
     return (mebibytes(memory) - SERVICE_MEMORY) // concurrency
+
+
+def most_runs(memory: str) -> int:
+    """Most runs at once that an instance has memory for; 1 where it has too little for any."""
+    return max(1, (mebibytes(memory) - SERVICE_MEMORY) // RUN_MEMORY_MIN)
