@@ -3,6 +3,7 @@
 .PHONY: help setup up preview pulumi test chaos check ci bench clean format
 
 PYTHON ?= python3
+BENCH_PYTHON ?= $(or $(wildcard /usr/bin/python$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')),$(PYTHON))
 # Compiling the sources anew in every process would cost the tests a quarter of their time.
 unexport PYTHONDONTWRITEBYTECODE
 # uv from PATH, or from the registry into the project's own state folder.
@@ -51,8 +52,10 @@ ci: export HOLDFAST_REQUIRE_ALL = 1
 ci: check pulumi test ## check and test, with nothing skipped, then a bounded chaos
 	@$(MAKE) --no-print-directory chaos SECONDS=60
 
-# In an environment of its own: the tests never see the peers.
+# In an environment of its own: the tests never see the peers. A distribution's interpreter is built with optimisations,
+# as that of the image is; one that was built from source mostly is not, and Python then looks a quarter slower.
 bench: export UV_PROJECT_ENVIRONMENT = .holdfast/bench
+bench: export UV_PYTHON = $(BENCH_PYTHON)
 bench: $(if $(findstring .holdfast,$(UV)),.holdfast/uv/bin/uv) ## measurements, as ratios against peers in one run (QUICK=1: a smoke run)
 	@$(UV) sync --frozen --quiet --compile-bytecode --group bench
 	@$(RUN) python bench/worker.py $(if $(QUICK),--quick)

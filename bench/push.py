@@ -18,6 +18,7 @@ DISTINCT: Final = 2000
 """More than any cache here keeps, in turn: each is verified anew."""
 
 OURS: Final = "holdfast worker"
+SETTLED: Final = "holdfast worker, settled before"
 DELIVERY: Final = "holdfast worker, whole delivery"
 GO: Final = "Go net/http"
 FASTAPI: Final = "FastAPI, uvicorn"
@@ -54,7 +55,8 @@ def in_turn(servers: Sequence[Server], measured: Callable[[Server], float], roun
 def compare(table: Table, identities: Identities, folder: Path, *, rounds: int, seconds: float) -> None:
     """Adds the rows of an authenticated push."""
     commands = {
-        OURS: python("-m", "bench.ours.worker", "settled", "PORT"),
+        OURS: python("-m", "bench.ours.worker", "unclaimed", "PORT"),
+        SETTLED: python("-m", "bench.ours.worker", "settled", "PORT"),
         DELIVERY: python("-m", "bench.ours.worker", "free", "PORT"),
         FASTAPI: [tool("uvicorn"), "bench.peers.fastapi_app:app", "--host", "127.0.0.1", "--port", "PORT", "--loop",
                   "uvloop", "--http", "httptools", "--no-access-log", "--log-level", "warning"],
@@ -77,21 +79,25 @@ def compare(table: Table, identities: Identities, folder: Path, *, rounds: int, 
 
 
 def _rows(table: Table, cached: dict[str, Spread], verified: dict[str, Spread]) -> None:
-    push, whole, fresh = (
-        "push, known token, CPU us", "push, whole delivery without store, CPU us", "push, new token, CPU us"
-    )  # fmt: skip
+    push, settled, whole, fresh = (
+        f"push, {what}, CPU us"
+        for what in ("known token", "with a look at its claim", "whole delivery without store", "new token")
+    )
     if GO in cached:
         table.add(
             at_most(push, GO, cached[OURS], cached[GO], 2.0),
+            at_most(settled, GO, cached[SETTLED], cached[GO]),
             at_most(whole, GO, cached[DELIVERY], cached[GO]),
             at_most(fresh, GO, verified[OURS], verified[GO], 2.2),
         )
     else:
-        table.add(*(left_out(measure, GO, "no `go` on PATH") for measure in (push, whole, fresh)))
+        table.add(*(left_out(measure, GO, "no `go` on PATH") for measure in (push, settled, whole, fresh)))
     table.add(
         cheaper(push, FASTAPI, cached[OURS], cached[FASTAPI], 2.7),
+        cheaper(settled, FASTAPI, cached[SETTLED], cached[FASTAPI]),
         cheaper(whole, FASTAPI, cached[DELIVERY], cached[FASTAPI]),
         cheaper(fresh, FASTAPI, verified[OURS], verified[FASTAPI]),
         cheaper(push, FUNCTIONS, cached[OURS], cached[FUNCTIONS], 4.5),
+        cheaper(settled, FUNCTIONS, cached[SETTLED], cached[FUNCTIONS]),
         cheaper(whole, FUNCTIONS, cached[DELIVERY], cached[FUNCTIONS]),
     )

@@ -1,10 +1,11 @@
 """The real worker application over a store that costs nothing, or over the Firestore emulator.
 
-    python -m bench.ours.worker settled|free|firestore PORT
+    python -m bench.ours.worker unclaimed|settled|free|firestore PORT
 
-`settled`: every message has been worked before; what is left is all that stands before the work: the token, the
-envelope, a look at the claim. `free`: a whole delivery, whose store and whose job answer at once. `firestore`: a whole
-delivery with the claim in the emulator; its job completes at once.
+`unclaimed`: all that is not the claim or the work: the token, the envelope, the answer, its line of log and its counts.
+`settled`: the same with a claim that is tried and then read, since the message has been worked before. `free`: a whole
+delivery, whose store and whose job answer at once. `firestore`: a whole delivery with the claim in the emulator; its
+job completes at once.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from bench.setup import Setup
 from runtime.adapters.clock import SystemClock
 from runtime.collector import spare_the_collector
 from runtime.contract.envelope import PushEnvelope, decode_data
+from runtime.contract.outcomes import Outcome, outcome
 from runtime.contract.settings.words import PushAuth, Workload
 from runtime.contract.settings.worker import WorkerSettings
 from runtime.identity.key_cache import KeyCache
@@ -32,7 +34,9 @@ from runtime.observability.metrics import Metrics
 from runtime.ports.documents import Document, DocumentExists, Documents, Key, Query, Version, Write
 from runtime.server import Lifecycle, serve
 from runtime.worker.app import WorkerApp, server_of
+from runtime.worker.claim import Claims
 from runtime.worker.deps import WorkerDeps
+from runtime.worker.guard import ClaimTools
 from runtime.worker.workload import NO_FACTS, Ended
 
 
@@ -61,6 +65,13 @@ class SettledStore(FreeStore):
 
     async def commit(self, writes: Sequence[Write], *, timeout: float = 10) -> list[Version]:
         raise DocumentExists("settled before")
+
+
+class Unclaimed(Claims):
+    """Says of every message that it was worked before, without asking."""
+
+    async def acquire(self, message_id: str, delivery_attempt: int | None, *, deadline: float) -> Outcome:
+        return outcome("duplicate_settled")
 
 
 class InstantJob:
@@ -110,7 +121,9 @@ def settings(setup: Setup) -> WorkerSettings:
     )
 
 
-def _firestore(setup: Setup) -> Documents:
+def _store(mode: str, setup: Setup) -> Documents:
+    if mode != "firestore":
+        return SettledStore() if mode == "settled" else FreeStore()
     from bench.ours.emulator import firestore
 
     return firestore(setup.firestore)
@@ -119,11 +132,10 @@ def _firestore(setup: Setup) -> Documents:
 async def main(mode: str, port: int) -> None:
     setup, clock = Setup.read(), SystemClock()
     keys, lifecycle = KeyCache(FileKeys(setup.jwks), clock), Lifecycle(clock)
-    stores = {"settled": lambda _: SettledStore(), "free": lambda _: FreeStore(), "firestore": _firestore}
     known = settings(setup)
     deps = WorkerDeps(
         settings=known,
-        documents=stores[mode](setup),
+        documents=_store(mode, setup),
         push_verifier=PushVerifier(known.push_auth, known.push_service_account, keys, clock),
         workload=InstantWork(),
         clock=clock,
@@ -131,9 +143,13 @@ async def main(mode: str, port: int) -> None:
         metrics=Metrics(),
         revision="bench",
     )
+    app = WorkerApp(deps)
+    if mode == "unclaimed":
+        tools = ClaimTools(deps.documents, known, clock, deps.metrics, lifecycle)
+        app._claims = Unclaimed(tools, owner="bench")  # noqa: SLF001 - no worker of ours goes without
     await keys.load()
     listener = socket.create_server(("127.0.0.1", port), backlog=1024)
-    await serve(server_of(WorkerApp(deps), deps), lifecycle, port=port, listener=listener, on_bound=spare_the_collector)
+    await serve(server_of(app, deps), lifecycle, port=port, listener=listener, on_bound=spare_the_collector)
 
 
 if __name__ == "__main__":

@@ -104,8 +104,9 @@ class Method:
         self._tokens = tokens
         self._scope = scope
         make: Callable[..., Any] = channel.unary_stream if stream else channel.unary_unary
-        self._start = make(path, request_serializer=_serialized, response_deserializer=response.FromString)
+        self._start = make(path, response_deserializer=response.FromString)
         self._stream = stream
+        self._metadata: tuple[str, Metadata, grpc.aio.Metadata] = ("", (), grpc.aio.Metadata())
 
     async def __call__(self, request: Message, metadata: Metadata, left: Callable[[], float]) -> Any:
         """Sends a request and returns the answer: a message, or the list of them.
@@ -119,12 +120,19 @@ class Method:
             CallFailed, ChannelClosed, TokenUnavailable: the last before anything is sent.
         """
         token = await self._tokens.access_token(self._scope)
-        own = (*metadata, ("authorization", f"Bearer {token}"))
-        return await answered(self._sent(request, own, max(0.0, left())))
+        return await answered(self._sent(request, self._with(token, metadata), max(0.0, left())))
 
-    async def _sent(self, request: Message, metadata: Metadata, seconds: float) -> Any:
-        call = self._start(request, timeout=seconds, metadata=metadata)
+    async def _sent(self, request: Message, metadata: grpc.aio.Metadata, seconds: float) -> Any:
+        call = self._start(request.SerializeToString(), timeout=seconds, metadata=metadata)
         return [item async for item in call] if self._stream else await call
+
+    def _with(self, token: str, metadata: Metadata) -> grpc.aio.Metadata:
+        """As gRPC wants it, made once for as long as the token lasts."""
+        known, beside, made = self._metadata
+        if token != known or metadata != beside:
+            made = grpc.aio.Metadata(*metadata, ("authorization", f"Bearer {token}"))
+            self._metadata = token, metadata, made
+        return made
 
 
 def routing(parameter: str, value: str) -> tuple[str, str]:
@@ -135,11 +143,6 @@ def routing(parameter: str, value: str) -> tuple[str, str]:
         value: what is in it.
     """
     return "x-goog-request-params", f"{parameter}={quote_plus(value, safe='/')}"
-
-
-def _serialized(message: Message) -> bytes:
-    body: bytes = message.SerializeToString()
-    return body
 
 
 def _retry_after(error: grpc.aio.AioRpcError) -> float:

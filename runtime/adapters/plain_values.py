@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -20,6 +21,8 @@ RESERVED: Final = re.compile(r"__.*__", re.DOTALL)
 _INT64: Final = 2**63
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,99}").fullmatch
 """Names that need no further look."""
+_KNOWN_NAMES: Final = 1024
+"""Names that are remembered as such: a program writes the same few fields all its life."""
 _SHORT: Final = 10_000
 """Characters of a text that is within the limit of a field in any case."""
 
@@ -117,7 +120,7 @@ def _map(data: Mapping[Any, Value], depth: int) -> tuple[dict[str, Value], int]:
     for name, value in data.items():
         try:
             # Every document passes here on its way: plain names and short texts go without a call.
-            if type(name) is str and _PLAIN_NAME(name):
+            if type(name) is str and _is_plain(name):
                 total += len(name) + 1
             else:
                 total += _name_size(name)
@@ -134,6 +137,11 @@ def _map(data: Mapping[Any, Value], depth: int) -> tuple[dict[str, Value], int]:
             raise
         total += size
     return copy, total
+
+
+@functools.lru_cache(_KNOWN_NAMES)
+def _is_plain(name: str) -> bool:
+    return _PLAIN_NAME(name) is not None
 
 
 def _list(values: list[Value], depth: int) -> tuple[list[Value], int]:

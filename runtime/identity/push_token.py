@@ -54,7 +54,7 @@ class PushVerifier:
         if len(authorization) != 1:
             return False
         # Nothing that counted then may have changed.
-        known = self._verified.find(authorization[0], audience, self._clock.now().timestamp())
+        known = self._verified.find(authorization[0], audience, self._clock.timestamp())
         return known is not None and (known.key is None or self._keys.known(known.kid) is known.key)
 
     async def verify(self, authorization: Sequence[bytes], audience: str) -> None:
@@ -72,7 +72,7 @@ class PushVerifier:
         """
         if self.knows(authorization, audience):
             return
-        now = self._clock.now().timestamp()
+        now = self._clock.timestamp()
         try:
             token = parse_token(_bearer(authorization))
         except TokenMalformed as error:

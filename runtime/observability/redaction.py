@@ -137,6 +137,6 @@ def filter_event(_logger: object, _method: str, event: MutableMapping[str, Any])
         elif type(value) is str:
             if value not in _CLEAN:
                 event[name] = redact_text(value)
-        elif type(value) is not int:
+        elif value is not None and type(value) is not int:
             event[name] = redact(value)
     return event

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import itertools
 import random
 import secrets
@@ -136,8 +135,10 @@ class Claims:
         if not bid.looked:
             # The common case costs one write: nobody has seen the message before.
             bid.looked = True
-            with contextlib.suppress(DocumentExists):
+            try:
                 return await self._create(bid)
+            except DocumentExists:
+                pass
         document = await self._tools.documents.get(bid.key, timeout=STORE_CALL)
         if document is None:
             return await self._create(bid)

@@ -80,7 +80,7 @@ class ClaimRecord(Struct, frozen=True, kw_only=True):
             "message_id": self.message_id,
             "subscription": self.subscription,
             "workload": self.workload,
-            "state": self.state.value,
+            "state": str(self.state),
             "owner": self.owner,
             "token": self.token,
             "attempts": self.attempts,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from typing import Any
 
 from runtime.execution.signal import Signal
@@ -17,11 +16,14 @@ async def wait_first(
 
     Args:
         clock: measures the time.
-        seconds: None means no limit; 0 or less only looks.
+        seconds: None means no limit; 0 or less gives the loop a turn and only looks.
         events: none of them is changed.
         task: left running.
     """
     if any(event.is_set() for event in events) or (task is not None and task.done()):
+        return
+    if seconds is not None and seconds <= 0:
+        await clock.sleep(0)
         return
     first: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -33,11 +35,12 @@ async def wait_first(
         event.call(wake)
     if task is not None:
         task.add_done_callback(wake)
+    timer = None if seconds is None else clock.call_later(seconds, wake)
     try:
-        with contextlib.suppress(TimeoutError):
-            async with clock.timeout(seconds):
-                await first
+        await first
     finally:
+        if timer is not None:
+            timer.cancel()
         for event in events:
             event.forget(wake)
         if task is not None:

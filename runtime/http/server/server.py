@@ -57,6 +57,7 @@ class Server:
         self._gone = asyncio.Event()
         self._listening: asyncio.Server | None = None
         self._turning: asyncio.Task[None] | None = None
+        self._loop: asyncio.AbstractEventLoop
 
     async def start(self) -> None:
         """Starts the application; nothing is served yet."""
@@ -69,8 +70,8 @@ class Server:
             port: on all interfaces; 0: any.
             listener: a bound socket to serve on instead.
         """
-        loop = asyncio.get_running_loop()
         self.begin()
+        loop = self._loop
         if listener is not None:
             self._listening = await loop.create_server(self.connection, sock=listener, backlog=BACKLOG)
         else:
@@ -103,8 +104,9 @@ class Server:
 
     def begin(self) -> None:
         """Makes ready for connections, wherever they come from."""
+        self._loop = asyncio.get_running_loop()
         self._take_turn()
-        self._turning = asyncio.create_task(self._turns(), name="patience of connections")
+        self._turning = self._loop.create_task(self._turns(), name="patience of connections")
 
     # --- for its connections
 
@@ -128,7 +130,7 @@ class Server:
 
     def work(self, answering: Coroutine[Any, Any, None]) -> None:
         """Answers a request in a task."""
-        self._track(asyncio.get_running_loop().create_task(answering, name="request"))
+        self._track(self._loop.create_task(answering, name="request"))
 
     def turn_after(self, seconds: float) -> int:
         """The turn at which so many seconds are over."""
