@@ -24,6 +24,8 @@ FILE: Final = Path(__file__).resolve().parents[1] / "runtime" / "adapters" / "go
 ROOTS: Final[tuple[Any, ...]] = (
     firestore.CommitRequest.pb(),
     firestore.CommitResponse.pb(),
+    firestore.BatchWriteRequest.pb(),
+    firestore.BatchWriteResponse.pb(),
     firestore.BatchGetDocumentsRequest.pb(),
     firestore.BatchGetDocumentsResponse.pb(),
     firestore.RunQueryRequest.pb(),

@@ -69,11 +69,12 @@ async def _traces(settings: Settings, tokens: Tokens, clock: Clock) -> AsyncIter
 
 def _firestore(settings: ApiSettings | WorkerSettings, tokens: Tokens, clock: Clock) -> Documents:
     from runtime.adapters.firestore import FirestoreDocuments
+    from runtime.adapters.firestore_batches import BatchedCommits
     from runtime.adapters.firestore_grpc import FirestoreGrpc
     from runtime.adapters.grpc_calls import secure_channel
 
     database = f"projects/{settings.project_id}/databases/{settings.database}"
-    calls = FirestoreGrpc(secure_channel(FIRESTORE_ENDPOINT), tokens, database)
+    calls = BatchedCommits(FirestoreGrpc(secure_channel(FIRESTORE_ENDPOINT), tokens, database))
     return FirestoreDocuments(calls, clock=clock, prefix=settings.collection_prefix, retries=settings.store_retries)
 
 

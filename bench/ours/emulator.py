@@ -6,6 +6,7 @@ import grpc.aio
 
 from runtime.adapters.clock import SystemClock
 from runtime.adapters.firestore import FirestoreDocuments
+from runtime.adapters.firestore_batches import BatchedCommits
 from runtime.adapters.firestore_grpc import FirestoreGrpc
 from runtime.adapters.grpc_calls import CHANNEL_OPTIONS
 from runtime.ports.documents import Documents
@@ -24,6 +25,5 @@ class OwnerTokens:
 def firestore(address: str) -> Documents:
     """A store of the running event loop."""
     channel = grpc.aio.insecure_channel(address, CHANNEL_OPTIONS)
-    return FirestoreDocuments(
-        FirestoreGrpc(channel, OwnerTokens(), "projects/bench-project/databases/(default)"), clock=SystemClock()
-    )
+    calls = FirestoreGrpc(channel, OwnerTokens(), "projects/bench-project/databases/(default)")
+    return FirestoreDocuments(BatchedCommits(calls), clock=SystemClock())

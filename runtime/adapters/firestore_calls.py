@@ -26,6 +26,10 @@ class FirestoreCalls(Protocol):
         """Commit."""
         ...
 
+    async def batch_write(self, request: Message, left: Left) -> Message:
+        """BatchWrite: one status and one result for each write, whatever became of the others."""
+        ...
+
     async def batch_get(self, request: Message, left: Left) -> list[Message]:
         """BatchGetDocuments, read to its end."""
         ...

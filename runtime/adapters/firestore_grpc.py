@@ -1,4 +1,4 @@
-"""Firestore's three calls over gRPC, without Google's client library."""
+"""Firestore's four calls over gRPC, without Google's client library."""
 
 from __future__ import annotations
 
@@ -37,12 +37,17 @@ class FirestoreGrpc:
             return Method(channel, tokens, SCOPE_DATASTORE, _SERVICE + name, answer, stream=stream)
 
         self._commit = method("Commit", stream=False)
+        self._batch_write = method("BatchWrite", stream=False)
         self._batch_get = method("BatchGetDocuments", stream=True)
         self._run_query = method("RunQuery", stream=True)
 
     async def commit(self, request: Message, left: Left) -> Message:
         """See FirestoreCalls."""
         return await self._commit(request, self._by_database, left)
+
+    async def batch_write(self, request: Message, left: Left) -> Message:
+        """See FirestoreCalls."""
+        return await self._batch_write(request, self._by_database, left)
 
     async def batch_get(self, request: Message, left: Left) -> list[Any]:
         """See FirestoreCalls."""

@@ -199,6 +199,27 @@ async def test_a_counter_under_compare_and_set_loses_no_increment(documents: Doc
     assert (await stored(documents)).data == {"n": 8}
 
 
+async def test_of_many_writers_at_once_each_hears_the_fate_of_its_own_write(documents: Documents) -> None:
+    """Whatever an adapter sends together: one winner for each document, and everybody else is told so."""
+
+    async def written(number: int, turn: int) -> Version | None:
+        key = Key("claims", f"{number}")
+        try:
+            [version] = await documents.commit([Create(key, {"turn": turn})])
+        except DocumentExists:
+            return None
+        return version
+
+    for first in (0, 20):
+        bids = [(number, turn) for turn in range(4) for number in range(first, first + 20)]
+        fates = await asyncio.gather(*(written(*bid) for bid in bids))
+        won = {number: (turn, version) for (number, turn), version in zip(bids, fates, strict=True) if version}
+        assert len([version for version in fates if version]) == 20
+        for number, (turn, version) in won.items():
+            document = await stored(documents, Key("claims", f"{number}"))
+            assert (document.data, document.version) == ({"turn": turn}, version)
+
+
 async def test_commits_that_name_the_same_documents_in_different_orders_all_end(documents: Documents) -> None:
     keys = [Key("claims", f"{number}") for number in range(6)]
     versions = await documents.commit([Create(key, {"n": 0}) for key in keys])

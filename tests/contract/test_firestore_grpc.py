@@ -23,7 +23,7 @@ from runtime.adapters.google_messages import message_class
 from runtime.adapters.grpc_calls import secure_channel
 from runtime.ports.documents import Create, Key, Query, StoreUnavailable
 from tests.support.firestore_calls import Connect, OwnerTokens, google, thin
-from tests.support.scripted_firestore import COMMIT, GET, QUERY, ScriptedFirestore
+from tests.support.scripted_firestore import BATCH, COMMIT, GET, QUERY, ScriptedFirestore
 
 KEY = Key("claims", "one")
 TELEMETRY = {"user-agent", "x-goog-api-client"}
@@ -38,7 +38,8 @@ def committed() -> Any:
 
 @pytest.fixture
 async def served() -> AsyncIterator[tuple[ScriptedFirestore, str]]:
-    firestore = ScriptedFirestore(answers={COMMIT: [committed()], GET: [[]], QUERY: [[]]})
+    batch = message_class("google.firestore.v1.BatchWriteResponse")()
+    firestore = ScriptedFirestore(answers={COMMIT: [committed()], BATCH: [batch], GET: [[]], QUERY: [[]]})
     async with firestore.serving() as address:
         yield firestore, address
 
@@ -90,6 +91,9 @@ async def metadata_of(served: Served, connect: Connect) -> dict[str, dict[str, s
     await documents.get(KEY)
     await documents.commit([Create(KEY, {})])
     await documents.query(Query("claims"))
+    calls = connect(address, "p-test")
+    await calls.batch_write(message_class("google.firestore.v1.BatchWriteRequest")(database=calls.database), lambda: 5)
+    await calls.close()
     await documents.close()
     return {
         method: {name: value for name, value in metadata.items() if name not in TELEMETRY}
@@ -100,11 +104,15 @@ async def metadata_of(served: Served, connect: Connect) -> dict[str, dict[str, s
 async def test_each_call_is_routed_and_authorised_as_googles_client_does(served: Served) -> None:
     own = await metadata_of(served, thin)
     assert own == await metadata_of(served, google)
-    assert own[COMMIT] == {
-        "authorization": "Bearer owner",
-        "google-cloud-resource-prefix": "projects/p-test/databases/(default)",
-        "x-goog-request-params": "database=projects/p-test/databases/%28default%29",
-    }
+    assert (
+        own[BATCH]
+        == own[COMMIT]
+        == {
+            "authorization": "Bearer owner",
+            "google-cloud-resource-prefix": "projects/p-test/databases/(default)",
+            "x-goog-request-params": "database=projects/p-test/databases/%28default%29",
+        }
+    )
 
 
 async def test_each_call_takes_the_token_of_its_time(served: Served) -> None:

@@ -12,6 +12,7 @@ from google.cloud.firestore_v1.types import firestore as messages
 from google.rpc.error_details_pb2 import RetryInfo
 from grpc import StatusCode
 
+from runtime.adapters.firestore_batches import BatchedCommits
 from runtime.adapters.firestore_calls import FirestoreCalls, Left
 from runtime.adapters.firestore_grpc import FirestoreGrpc
 from runtime.adapters.google_messages import Message, message_class
@@ -43,7 +44,7 @@ class OwnerTokens:
 def thin(address: str, project: str, tokens: OwnerTokens | None = None) -> FirestoreCalls:
     """The thin client, without TLS."""
     channel = grpc.aio.insecure_channel(address, CHANNEL_OPTIONS)
-    return FirestoreGrpc(channel, tokens or OwnerTokens(), f"projects/{project}/databases/(default)")
+    return BatchedCommits(FirestoreGrpc(channel, tokens or OwnerTokens(), f"projects/{project}/databases/(default)"))
 
 
 def google(address: str, project: str) -> FirestoreCalls:
@@ -63,6 +64,9 @@ class GoogleCalls:
 
     async def commit(self, request: Message, left: Left) -> Message:
         return await answered(self._sent("commit", messages.CommitRequest, request, left))
+
+    async def batch_write(self, request: Message, left: Left) -> Message:
+        return await answered(self._sent("batch_write", messages.BatchWriteRequest, request, left))
 
     async def batch_get(self, request: Message, left: Left) -> list[Message]:
         return await answered(self._read("batch_get_documents", messages.BatchGetDocumentsRequest, request, left))

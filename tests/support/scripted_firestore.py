@@ -17,11 +17,13 @@ from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
 
 COMMIT: Final = "Commit"
+BATCH: Final = "BatchWrite"
 GET: Final = "BatchGetDocuments"
 QUERY: Final = "RunQuery"
 
 _REQUESTS: Final = {
     COMMIT: messages.CommitRequest.pb(),
+    BATCH: messages.BatchWriteRequest.pb(),
     GET: messages.BatchGetDocumentsRequest.pb(),
     QUERY: messages.RunQueryRequest.pb(),
 }
@@ -68,6 +70,9 @@ class ScriptedFirestore:
         handlers = {
             COMMIT: grpc.unary_unary_rpc_method_handler(
                 self._handler(COMMIT, stream=False), _REQUESTS[COMMIT].FromString, _serialized
+            ),
+            BATCH: grpc.unary_unary_rpc_method_handler(
+                self._handler(BATCH, stream=False), _REQUESTS[BATCH].FromString, _serialized
             ),
             GET: grpc.unary_stream_rpc_method_handler(
                 self._handler(GET, stream=True), _REQUESTS[GET].FromString, _serialized

@@ -1,0 +1,337 @@
+"""Writes that share a request: who travels with whom, and that each hears of its own fate alone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from google.cloud.firestore_v1.types import firestore as messages
+from google.rpc.code_pb2 import ABORTED, ALREADY_EXISTS, FAILED_PRECONDITION, OK
+from grpc import StatusCode
+from structlog.testing import capture_logs
+
+from runtime.adapters.clock import SystemClock
+from runtime.adapters.firestore import FirestoreDocuments
+from runtime.adapters.firestore_batches import BATCH_BYTES, BATCH_WRITES, LANES, BatchedCommits
+from runtime.adapters.firestore_calls import Left
+from runtime.adapters.grpc_calls import CallFailed, ChannelClosed
+from runtime.ports.documents import Create, DocumentExists, Key, Replace, StoreUnavailable, Version, VersionMismatch
+from runtime.ports.tokens import TokenUnavailable
+
+Answer = Callable[[Any], Any] | Exception
+
+
+class HeldCalls:
+    """A connection whose requests wait until the test answers them: no server answers in an order that one can choose.
+
+    Attributes:
+        commits, batches: what is under way, in order.
+    """
+
+    database = "projects/p/databases/(default)"
+
+    def __init__(self) -> None:
+        self.commits: list[tuple[Any, asyncio.Future[Any]]] = []
+        self.batches: list[tuple[Any, asyncio.Future[Any]]] = []
+        self.lefts: list[Left] = []
+
+    async def commit(self, request: Any, left: Left) -> Any:
+        return await self._held(self.commits, request, left)
+
+    async def batch_write(self, request: Any, left: Left) -> Any:
+        return await self._held(self.batches, request, left)
+
+    async def batch_get(self, request: Any, left: Left) -> list[Any]:
+        del left
+        found = []
+        for name in request.documents:
+            item = messages.BatchGetDocumentsResponse.pb()()
+            item.found.name = name
+            item.found.update_time.seconds = 99
+            found.append(item)
+        return found
+
+    async def run_query(self, request: Any, left: Left) -> list[Any]:
+        raise AssertionError
+
+    async def close(self) -> None:
+        for _, answer in [*self.commits, *self.batches]:
+            if not answer.done():
+                answer.set_exception(ChannelClosed())
+
+    async def _held(self, into: list[tuple[Any, asyncio.Future[Any]]], request: Any, left: Left) -> Any:
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.lefts.append(left)
+        into.append((request, answer))
+        return await answer
+
+
+class ImpatientClock(SystemClock):
+    """Does not wait between tries."""
+
+    async def sleep(self, seconds: float) -> None:
+        await super().sleep(0)
+
+
+class Store:
+    """A store over held calls, with every lane taken."""
+
+    def __init__(self, retries: int = 0) -> None:
+        self.calls = HeldCalls()
+        self.documents = FirestoreDocuments(BatchedCommits(self.calls), ImpatientClock(), retries=retries)
+        self.first: list[asyncio.Task[list[Version]]] = []
+
+    async def fill(self) -> None:
+        self.first = [self.create(f"first{number}") for number in range(LANES)]
+        await turn()
+        assert len(self.calls.commits) == LANES
+
+    def create(self, name: str, **data: object) -> asyncio.Task[list[Version]]:
+        return asyncio.create_task(self.documents.commit([Create(Key("claims", name), data)]))
+
+    def free(self) -> None:
+        """Answers one of the requests that took the lanes."""
+        answer = next(answer for _, answer in self.calls.commits if not answer.done())
+        answer.set_result(committed())
+
+    async def end(self) -> None:
+        await self.documents.close()
+        await asyncio.gather(*self.first, return_exceptions=True)
+
+
+@pytest.fixture
+def store() -> Store:
+    return Store()
+
+
+async def turn() -> None:
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+def committed(seconds: int = 1) -> Any:
+    response = messages.CommitResponse.pb()()
+    response.write_results.add().update_time.seconds = seconds
+    return response
+
+
+def written(*codes: int) -> Any:
+    response = messages.BatchWriteResponse.pb()()
+    for place, code in enumerate(codes):
+        response.write_results.add().update_time.seconds = 10 + place if code == OK else 0
+        response.status.add().code = code
+    return response
+
+
+def documents_of(request: Any) -> list[str]:
+    return [write.update.name.rsplit("/", 1)[1] for write in request.writes]
+
+
+async def test_a_write_goes_by_itself_and_at_once_while_few_are_under_way(store: Store) -> None:
+    await store.fill()
+    assert [documents_of(request) for request, _ in store.calls.commits] == [[f"first{n}"] for n in range(LANES)]
+    assert not store.calls.batches
+    await store.end()
+
+
+async def test_writes_that_come_meanwhile_go_together_once_one_is_answered(store: Store) -> None:
+    await store.fill()
+    later = [store.create(name) for name in ("a", "b", "c")]
+    await turn()
+    assert not store.calls.batches
+    store.free()
+    await turn()
+    [(request, answer)] = store.calls.batches
+    assert documents_of(request) == ["a", "b", "c"]
+    assert request.database == store.calls.database
+    answer.set_result(written(OK, OK, OK))
+    assert await asyncio.gather(*later) == [["10.000000000"], ["11.000000000"], ["12.000000000"]]
+    await store.end()
+
+
+async def test_each_write_of_a_batch_keeps_its_own_condition_and_hears_its_own_fate(store: Store) -> None:
+    await store.fill()
+    created, exists = store.create("a"), store.create("b")
+    lost = asyncio.create_task(store.documents.commit([Replace(Key("claims", "c"), {}, Version("5.000000000"))]))
+    await turn()
+    store.free()
+    await turn()
+    [(request, answer)] = store.calls.batches
+    assert [write.current_document.WhichOneof("condition_type") for write in request.writes] == [
+        "exists", "exists", "update_time",
+    ]  # fmt: skip
+    answer.set_result(written(OK, ALREADY_EXISTS, FAILED_PRECONDITION))
+    assert await created == ["10.000000000"]
+    with pytest.raises(DocumentExists):
+        await exists
+    with pytest.raises(VersionMismatch):
+        await lost
+    await store.end()
+
+
+async def test_two_writes_of_one_document_never_share_a_request(store: Store) -> None:
+    await store.fill()
+    later = [store.create(name) for name in ("a", "a", "b", "b", "a")]
+    await turn()
+    for _ in range(3):
+        store.free()
+    await turn()
+    assert [documents_of(request) for request, _ in store.calls.batches] == [["a", "b"], ["a", "b"]]
+    assert documents_of(store.calls.commits[-1][0]) == ["a"]
+    await store.end()
+    await asyncio.gather(*later, return_exceptions=True)
+
+
+async def test_a_request_has_a_bounded_number_of_writes_and_of_bytes(store: Store) -> None:
+    await store.fill()
+    small = [store.create(f"small{number}") for number in range(BATCH_WRITES + 1)]
+    large = [store.create(f"large{number}", text="x" * (BATCH_BYTES // 2)) for number in range(3)]
+    await turn()
+    for _ in range(LANES):
+        store.free()
+    await turn()
+    sizes = [len(request.writes) for request, _ in store.calls.batches]
+    assert sizes == [BATCH_WRITES, 3]  # one small, and two large that reach the bound
+    assert documents_of(store.calls.commits[-1][0]) == ["large2"]
+    await store.end()
+    await asyncio.gather(*small, *large, return_exceptions=True)
+
+
+async def test_nothing_waits_for_ever_each_answer_lets_the_next_go(store: Store) -> None:
+    await store.fill()
+    later = [store.create(f"d{number}") for number in range(10 * BATCH_WRITES)]
+    while not all(task.done() for task in later):
+        await turn()
+        for _, answer in store.calls.commits:
+            if not answer.done():
+                answer.set_result(committed())
+        for request, answer in store.calls.batches:
+            if not answer.done():
+                answer.set_result(written(*[OK] * len(request.writes)))
+    assert len(store.calls.batches) < 20
+    await asyncio.gather(*later)
+    await store.end()
+
+
+async def test_a_batch_that_nobody_answers_for_leaves_each_of_its_writes_unclear(store: Store) -> None:
+    await store.fill()
+    later = [store.create("a"), store.create("b")]
+    await turn()
+    store.free()
+    await turn()
+    store.calls.batches[0][1].set_exception(CallFailed(StatusCode.UNAVAILABLE, "gone"))
+    seen = await asyncio.gather(*later, return_exceptions=True)
+    assert all(isinstance(error, StoreUnavailable) and error.unclear for error in seen), seen
+    assert seen[0] is not seen[1]
+    await store.end()
+
+
+async def test_without_a_token_a_batch_has_certainly_written_nothing(store: Store) -> None:
+    await store.fill()
+    later = [store.create("a"), store.create("b")]
+    await turn()
+    store.free()
+    await turn()
+    store.calls.batches[0][1].set_exception(TokenUnavailable("no token today"))
+    seen = await asyncio.gather(*later, return_exceptions=True)
+    assert all(isinstance(error, StoreUnavailable) and not error.unclear for error in seen), seen
+    await store.end()
+
+
+async def test_a_write_that_a_batch_aborted_is_sent_again_without_the_others() -> None:
+    store = Store(retries=2)
+    await store.fill()
+    taken, aborted = store.create("a"), store.create("b")
+    await turn()
+    store.free()
+    await turn()
+    store.calls.batches[0][1].set_result(written(OK, ABORTED))
+    assert await taken == ["10.000000000"]
+    await turn()
+    request, answer = store.calls.commits[-1]
+    assert documents_of(request) == ["b"]
+    answer.set_result(committed(7))
+    assert await aborted == ["7.000000000"]
+    await store.end()
+
+
+@pytest.mark.parametrize("refusal", [StatusCode.UNIMPLEMENTED, StatusCode.PERMISSION_DENIED])
+async def test_where_batches_are_refused_every_write_goes_by_itself_from_then_on(
+    store: Store, refusal: StatusCode
+) -> None:
+    await store.fill()
+    later = [store.create("a"), store.create("b")]
+    await turn()
+    store.free()
+    await turn()
+    waiting = store.create("c")
+    await turn()
+    with capture_logs() as lines:
+        store.calls.batches[0][1].set_exception(CallFailed(refusal, "not here"))
+        await turn()
+    assert [line["event"] for line in lines] == ["batch_write_refused"]
+    at_once = store.create("d")
+    await turn()
+    alone = store.calls.commits[LANES:]
+    assert [documents_of(request) for request, _ in alone] == [["a"], ["b"], ["c"], ["d"]]
+    for _, answer in alone:
+        answer.set_result(committed())
+    await asyncio.gather(*later, waiting, at_once)
+    assert len(store.calls.batches) == 1
+    await store.end()
+
+
+async def test_who_gives_up_before_its_turn_has_sent_nothing(store: Store) -> None:
+    await store.fill()
+    leaving, staying, too = store.create("a"), store.create("b"), store.create("c")
+    await turn()
+    leaving.cancel()
+    await turn()
+    store.free()
+    await turn()
+    assert documents_of(store.calls.batches[0][0]) == ["b", "c"]
+    await store.end()
+    await asyncio.gather(leaving, staying, too, return_exceptions=True)
+
+
+async def test_who_gives_up_after_its_turn_costs_the_others_nothing(store: Store) -> None:
+    await store.fill()
+    leaving, staying = store.create("a"), store.create("b")
+    await turn()
+    store.free()
+    await turn()
+    leaving.cancel()
+    await turn()
+    store.calls.batches[0][1].set_result(written(OK, OK))
+    assert await staying == ["11.000000000"]
+    await store.end()
+
+
+async def test_a_batch_has_the_time_of_the_most_patient_of_its_writes(store: Store) -> None:
+    await store.fill()
+    times = (3.0, 9.0, 6.0)
+    later = [
+        asyncio.create_task(store.documents.commit([Create(Key("claims", f"t{seconds}"), {})], timeout=seconds))
+        for seconds in times
+    ]
+    await turn()
+    store.free()
+    await turn()
+    assert 6.0 < store.calls.lefts[-1]() <= 9.0
+    await store.end()
+    await asyncio.gather(*later, return_exceptions=True)
+
+
+async def test_closing_tells_everybody_who_waits(store: Store) -> None:
+    await store.fill()
+    sent = [store.create("a"), store.create("b")]
+    await turn()
+    store.free()
+    await turn()
+    waiting = store.create("c")
+    await turn()
+    await store.documents.close()
+    seen = await asyncio.gather(*sent, waiting, *store.first[1:], return_exceptions=True)
+    assert all(isinstance(error, StoreUnavailable) for error in seen), seen
