@@ -49,7 +49,7 @@ class NullApi:
         )
 
     async def events(self, request: EventsRequest, *, until: Until | None = None) -> int:
-        self._next = request.events[-1].sequence + 1
+        self._next = request.events.first + len(request.events)
         return self._next
 
     async def cancellation(self, *, wait: int) -> Cancellation:

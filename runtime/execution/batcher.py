@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from datetime import timedelta
-from operator import itemgetter
 from typing import Final
 
 import structlog
@@ -15,6 +14,7 @@ from runtime.contract.errors import HoldfastError
 from runtime.contract.limits import CALLBACK_BATCH_BYTES
 from runtime.execution.callback_messages import EventCallback, EventsRequest, SequenceGap, Until
 from runtime.execution.event import EVENT_TYPE, Emitted, NumberedEvents
+from runtime.execution.event_queue import EventQueue
 from runtime.execution.meters import Meters
 from runtime.execution.payload import encode_payload
 from runtime.execution.stamps import Stamps
@@ -25,8 +25,6 @@ QUEUE_EVENTS: Final = 1000
 """Events that may wait; an engine that emits more waits itself."""
 QUEUE_BYTES: Final = 1024 * 1024
 """Bytes of events that may wait."""
-ENVELOPE_BYTES: Final = 512
-"""Room in a batch for one event's id, type, sequence and time, and for the batch's own fields."""
 
 log = structlog.get_logger()
 
@@ -90,8 +88,7 @@ class EventBatcher:
         self._rules = rules or BatchRules()
         self._meters = meters
         self._sequence = source.next_sequence
-        self._waiting: list[Emitted] = []
-        self._bytes = 0
+        self._queue = EventQueue()
         self._stamps = Stamps(clock)
         self._closing = False
         self._entrance = asyncio.Lock()
@@ -126,13 +123,13 @@ class EventBatcher:
             if self._over():
                 self._drop(1)
                 return
-            self._waiting.append(event)
-            self._bytes += len(encoded) + ENVELOPE_BYTES
+            self._queue.put((event,), len(encoded))
         self._wake()
 
     def room(self) -> int:
         """Events that `extend` takes; 0 or less where too much is waiting."""
-        return 0 if self._bytes >= QUEUE_BYTES else QUEUE_EVENTS - len(self._waiting)
+        queue = self._queue
+        return 0 if queue.size >= QUEUE_BYTES else QUEUE_EVENTS - queue.count
 
     def extend(self, events: Sequence[Emitted], size: int, *, beyond: bool = False) -> int:
         """Hands over events that were checked and encoded before; how many of them were taken. Where too much is
@@ -143,19 +140,19 @@ class EventBatcher:
             size: bytes of their payloads.
             beyond: whether they are taken whatever is waiting.
         """
-        waiting = self._waiting
-        room = 0 if self._over() else len(events) if beyond else max(0, self.room())
-        if len(events) > room:
-            self._drop(len(events) - room)
+        count, queue = len(events), self._queue
+        room = 0 if self._over() else count if beyond else max(0, self.room())
+        if count > room:
+            self._drop(count - room)
             events = events[:room]
-            size = _size(events)
-        if events:
-            was_empty = not waiting
-            waiting.extend(events)
-            self._bytes += size + len(events) * ENVELOPE_BYTES
+            size = sum(len(payload) for _, _, payload, _ in events)
+            count = room
+        if count:
+            was_empty = not queue.count
+            queue.put(events, size)
             if was_empty or self._is_ripe():
                 self._wake()
-        return len(events)
+        return count
 
     async def close(self) -> None:
         """Delivers everything that was emitted before.
@@ -171,19 +168,21 @@ class EventBatcher:
             await asyncio.shield(self._consumer)
 
     async def _consume(self) -> None:
-        last = -self._rules.interval.total_seconds()
+        interval = self._rules.interval.total_seconds()
+        last = -interval
         while True:
             await self._some.wait()
-            if not self._waiting:
+            if not self._queue.count:
                 return
             # An event that comes after a quiet time goes at once; the next ones gather until the interval is over.
-            await self._ripen(last + self._rules.interval.total_seconds())
+            if not self._is_ripe():
+                await self._ripen(last + interval)
             last = self._clock.monotonic()
             await self._deliver(self._take())
 
     async def _ripen(self, moment: float) -> None:
         seconds = moment - self._clock.monotonic()
-        if self._is_ripe() or seconds <= 0:
+        if seconds <= 0:
             return
         self._ripe.clear()
         timer = self._clock.call_later(seconds, self._ripe.set)
@@ -193,13 +192,8 @@ class EventBatcher:
             timer.cancel()
 
     def _take(self) -> NumberedEvents:
-        batch = self._waiting[: self._rules.size]
-        size = _size(batch) + len(batch) * ENVELOPE_BYTES
-        while len(batch) > 1 and size > self._rules.byte_limit:
-            size -= len(batch.pop()[2]) + ENVELOPE_BYTES
-        del self._waiting[: len(batch)]
-        self._bytes -= size
-        if not self._waiting and not self._closing:
+        batch = self._queue.take(self._rules.size, self._rules.byte_limit)
+        if not self._queue.count and not self._closing:
             self._some.clear()
         self._room.set()
         return NumberedEvents(self._source.run_id, self._source.attempt, self._sequence, batch)
@@ -220,9 +214,8 @@ class EventBatcher:
         self._count("acknowledged")
 
     def _ended(self, consumer: asyncio.Task[None]) -> None:
-        self._drop(len(self._waiting))
-        self._waiting.clear()
-        self._bytes = 0
+        self._drop(self._queue.count)
+        self._queue.clear()
         self._room.set()
         if not consumer.cancelled() and (error := consumer.exception()) is not None:
             log.warning("event_delivery_failed", run_id=self._source.run_id, error=str(error))
@@ -233,14 +226,14 @@ class EventBatcher:
             self._ripe.set()
 
     def _full(self) -> bool:
-        return len(self._waiting) >= QUEUE_EVENTS or self._bytes >= QUEUE_BYTES
+        return self._queue.count >= QUEUE_EVENTS or self._queue.size >= QUEUE_BYTES
 
     def _over(self) -> bool:
         return self._closing or (self._consumer is not None and self._consumer.done())
 
     def _is_ripe(self) -> bool:
-        full = len(self._waiting) >= self._rules.size or self._bytes >= self._rules.byte_limit
-        return full or self._closing
+        queue, rules = self._queue, self._rules
+        return queue.count >= rules.size or queue.size >= rules.byte_limit or self._closing
 
     def _count(self, result: str) -> None:
         if self._meters is not None:
@@ -249,10 +242,3 @@ class EventBatcher:
     def _drop(self, events: int) -> None:
         if self._meters is not None and events:
             self._meters.callback_drops.inc(events)
-
-
-def _size(events: Sequence[Emitted]) -> int:
-    return sum(map(len, map(_payload, events)))
-
-
-_payload: Final = itemgetter(2)

@@ -230,7 +230,7 @@ def encode_progress(request: ProgressRequest) -> bytes:
 def encode_events(request: EventsRequest) -> bytes:
     """The body of an events callback."""
     head = msgspec.json.encode({"job_id": request.job_id, "lease_token": request.lease_token})
-    return head[:-1] + b',"events":[' + b",".join(event.encoded() for event in request.events) + b"]}"
+    return head[:-1] + b',"events":[' + b",".join(request.events.encoded()) + b"]}"
 
 
 async def _bounded(content: aiohttp.StreamReader) -> bytes:

@@ -80,14 +80,31 @@ class EventRecord(NamedTuple):
         """See event_id."""
         return event_id(self.run_id, self.attempt, self.sequence)
 
-    def encoded(self) -> bytes:
-        """The event as a JSON object; every part but the payload is of a fixed alphabet."""
-        head = f'{{"id":"{self.id}","sequence":{self.sequence},"event_type":"{self.event_type}","payload":'
-        return head.encode() + self.payload + f',"timestamp":"{self.timestamp}"}}'.encode()
-
 
 Emitted = tuple[int, str, bytes, str]
 """Position in its stream, type, encoded payload and timestamp of an event that has no number of the API's yet."""
+
+
+class GatheredEvents(Sequence[Emitted]):
+    """Events in order that are held in another form than one by one."""
+
+    __slots__ = ()
+
+    def tails(self) -> Iterator[bytes]:
+        """For each event what stands behind its number where it is sent: see `tails`."""
+        return map(_tail, self)
+
+
+def tails(events: Sequence[Emitted]) -> Iterator[bytes]:
+    """For each event the end of a JSON object, from `"event_type":` on; every part but the payload is of a fixed
+    alphabet.
+    """
+    return events.tails() if isinstance(events, GatheredEvents) else map(_tail, events)
+
+
+def _tail(event: Emitted) -> bytes:
+    _, event_type, payload, timestamp = event
+    return b'"event_type":"%b","payload":%b,"timestamp":"%b"}' % (event_type.encode(), payload, timestamp.encode())
 
 
 class NumberedEvents(Sequence[EventRecord]):
@@ -111,6 +128,14 @@ class NumberedEvents(Sequence[EventRecord]):
     def renumbered(self, attempt: int, first: int) -> NumberedEvents:
         """The same events under the numbers of an attempt."""
         return NumberedEvents(self._run_id, attempt, first, self._events)
+
+    def encoded(self) -> Iterator[bytes]:
+        """Each event as a JSON object."""
+        run = hashlib.sha256(f"{self._run_id}:{self._attempt}:".encode())
+        for sequence, tail in enumerate(tails(self._events), self.first):
+            identity = run.copy()
+            identity.update(b"%d" % sequence)
+            yield b'{"id":"evt-%b","sequence":%d,%b' % (identity.hexdigest().encode(), sequence, tail)
 
     def __len__(self) -> int:
         return len(self._events)

@@ -127,28 +127,27 @@ class Channel:
         most = rules.bytes - self._waiting_bytes
         return (rules.events - len(self._waiting), most) if most > 0 else (0, 1)
 
-    def extend(self, events: list[Emitted], size: int) -> None:
-        """Takes events, in order; there is room for them.
+    def extend(self, events: list[Emitted], size: int) -> bytes | None:
+        """Takes events, in order; there is room for them. Gives them as they were written, where they were.
 
         Args:
             events: at least one.
             size: bytes of their payloads.
         """
         if self.ended:
-            return
+            return None
         self._position = events[-1][0]
         if not self._attached:
-            self._keep(events)
-            return
+            return self._keep(events)
         if self._direct is not None and not self._waiting:
             written = self._direct.write(events)
             if written is not None:
                 self.moved_at = self._clock.monotonic()
-                self._keep(events, written)
-                return
+                return self._keep(events, written)
         self._waiting.extend(events)
         self._waiting_bytes += size
         self._some.set()
+        return None
 
     def hold(self, event: Emitted, *, at_once: bool) -> None:
         """Takes a `progress`, in the place of one that waits.
@@ -295,8 +294,9 @@ class Channel:
         self._waiting_bytes += len(event[2])
         self._some.set()
 
-    def _keep(self, events: Sequence[Emitted], written: bytes | None = None) -> None:
+    def _keep(self, events: Sequence[Emitted], written: bytes | None = None) -> bytes:
         """Keeps events for a reader that returns: at least as many as the rules say, the newest whatever its size.
+        Gives them as they are written.
 
         What was written is kept, not the events: a hundred thousand tuples would cost the garbage collector more than
         streaming them.
@@ -315,6 +315,7 @@ class Channel:
             size -= len(data)
             self._gone = last
         self._kept_events, self._kept_bytes = count, size
+        return written
 
     def _bring_back(self, position: int) -> None:
         """Lets the newest events that are kept wait again, as far as they are after a position."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, Protocol
 
 from runtime.execution.event import EVENT_TYPE, Emitted, progress_note
@@ -11,6 +11,7 @@ from runtime.execution.payload import encode_payload
 from runtime.execution.stamps import Stamps
 from runtime.execution.values import ValueRefused
 from runtime.executor.channel import COALESCED, Channel, SlowConsumer
+from runtime.executor.stream_event import Written
 from runtime.ports.clock import Clock
 
 GATHER_BYTES: Final = 15 * 1024
@@ -32,7 +33,7 @@ class Reports(Protocol):
         """Waits until an event may come, within bounds: what comes then may be lost."""
         ...
 
-    def extend(self, events: list[Emitted], size: int, *, own: bool = False) -> None:
+    def extend(self, events: Sequence[Emitted], size: int, *, own: bool = False) -> None:
         """Takes events; never waits.
 
         Args:
@@ -144,9 +145,10 @@ class Emitter:
         if pending:
             self._pending = []
             size, self._size = self._size - len(pending) * self._overhead, 0
-            if self._channel is not None:
-                self._channel.extend(pending, size)
-            self._reports.extend(pending, size, own=own)
+            written = None if self._channel is None else self._channel.extend(pending, size)
+            # What is written stays together: a thousand small objects that wait are slow to come back to.
+            events = pending if written is None else Written(written, len(pending))
+            self._reports.extend(events, size, own=own)
             self._look()
 
     def _filled(self) -> Awaitable[None]:

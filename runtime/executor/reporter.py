@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
@@ -167,7 +167,7 @@ class Reporter:
         self._waits = False
         self._room.set()
 
-    def extend(self, events: list[Emitted], size: int, *, own: bool = False) -> None:
+    def extend(self, events: Sequence[Emitted], size: int, *, own: bool = False) -> None:
         """See Reports: what nobody waited for, and does not fit, is counted and lost."""
         self._open += len(events)
         lost = len(events) - self._batcher.extend(events, size, beyond=own)

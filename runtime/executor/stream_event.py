@@ -5,10 +5,10 @@ of texts as escapes, and everything else is of a fixed alphabet.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterator, Sequence
+from typing import Final, overload
 
-from runtime.execution.event import Emitted
+from runtime.execution.event import Emitted, GatheredEvents
 
 OVERHEAD: Final = 128
 """About the bytes that a line adds to its payload."""
@@ -17,6 +17,8 @@ SSE_OVERHEAD: Final = 192
 
 _LINE: Final = '{{"event_id":"{stream}-%d","event_type":"{event_type}","payload":%b,"timestamp":"{timestamp}"}}\n'
 _MESSAGE: Final = f"id: {{stream}}-%d\nevent: {{event_type}}\ndata: {_LINE}\n"
+_MESSAGE_LINES: Final = _MESSAGE.count("\n")
+_TAIL: Final = b'"event_type":'
 _WRITTEN: Final = re.compile(
     rb'^(?:data: )?\{"event_id":"[^"]*-(\d+)","event_type":"(\w+)","payload":(.*),"timestamp":"([^"]*)"\}$',
     re.MULTILINE,
@@ -51,6 +53,42 @@ def sse(stream: str, events: Sequence[Emitted]) -> bytes:
             template = _MESSAGE.format(stream=stream, event_type=event_type, timestamp=timestamp).encode()
         messages.append(template % (position, position, payload))
     return b"".join(messages)
+
+
+class Written(GatheredEvents):
+    """Events as they were written, which nobody has to hold one by one while they wait to be reported.
+
+    Args:
+        data: what `ndjson` or `sse` wrote.
+        count: how many events it holds.
+    """
+
+    __slots__ = ("_count", "_data")
+
+    def __init__(self, data: bytes, count: int) -> None:
+        self._data = data
+        self._count = count
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Emitted]:
+        return iter(read_back(self._data))
+
+    def tails(self) -> Iterator[bytes]:
+        """See GatheredEvents: both forms end as a report does."""
+        lines = self._data.split(b"\n")
+        objects = lines[2::_MESSAGE_LINES] if self._data.startswith(b"id: ") else lines[:-1]
+        return (line[line.index(_TAIL) :] for line in objects)
+
+    @overload
+    def __getitem__(self, place: int) -> Emitted: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[Emitted]: ...
+
+    def __getitem__(self, place: int | slice) -> Emitted | list[Emitted]:
+        return read_back(self._data)[place]
 
 
 def read_back(written: bytes) -> list[Emitted]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 
 import pytest
@@ -38,7 +38,7 @@ class Reported:
     async def until_room(self) -> None:
         return
 
-    def extend(self, events: list[Emitted], size: int, *, own: bool = False) -> None:
+    def extend(self, events: Sequence[Emitted], size: int, *, own: bool = False) -> None:
         self.events += events
 
     def note(self, progress: int | None, step: str | None) -> None:
@@ -297,7 +297,7 @@ async def test_a_lone_event_leaves_in_the_turn_that_it_came_in_and_those_after_i
 
     def write(events: list[Emitted]) -> bytes:
         writes.append(payloads(events))
-        return b"written"
+        return ndjson(bench.channel.name, events)
 
     waiting = asyncio.create_task(bench.channel.some(Direct(write, 1)))
     await asyncio.sleep(0)
@@ -335,7 +335,7 @@ async def test_events_fill_writes_of_one_size() -> None:
 
     def write(events: list[Emitted]) -> bytes:
         writes.append(events)
-        return b"written"
+        return ndjson(bench.channel.name, events)
 
     waiting = asyncio.create_task(bench.channel.some(Direct(write, OVERHEAD)))
     await asyncio.sleep(0)

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime.contract.limits import EVENT_BYTES
-from runtime.execution.event import Emitted
+from runtime.execution.event import Emitted, NumberedEvents, tails
 from runtime.execution.values import encode
-from runtime.executor.stream_event import ndjson, read_back, sse
+from runtime.executor.stream_event import Written, ndjson, read_back, sse
 from tests.support.json_values import json_values
 
 NOW = "2026-01-01T00:00:00.000Z"
@@ -64,6 +64,11 @@ def test_events_that_come_together_are_each_written_with_their_own_fields(events
     ]
     assert [json.loads(line) for line in ndjson("name", events).splitlines()] == whole
     assert read_back(ndjson("name", events)) == read_back(sse("name", events)) == events
+    for written in (ndjson("name", events), sse("name", events)):
+        kept = Written(written, len(events))
+        assert list(kept) == events
+        assert list(tails(kept)) == list(tails(events))
+        assert list(NumberedEvents("r1", 2, 7, kept).encoded()) == list(NumberedEvents("r1", 2, 7, events).encoded())
     found = messages(sse("name", events))
     assert [json.loads(message["data"]) for message in found] == whole
     assert [(message["id"], message["event"]) for message in found] == [
