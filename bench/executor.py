@@ -95,7 +95,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=2.0)
-    parser.add_argument("--events", type=int, default=200_000, help="of a round, over all its streams")
+    parser.add_argument("--events", type=int, default=500_000, help="of a round, over all its streams")
     parser.add_argument("--quick", action="store_true", help="one short round: shows that everything runs")
     arguments = parser.parse_args()
     if arguments.quick:

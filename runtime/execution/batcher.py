@@ -19,7 +19,7 @@ from runtime.execution.meters import Meters
 from runtime.execution.payload import encode_payload
 from runtime.execution.stamps import Stamps
 from runtime.execution.values import ValueRefused
-from runtime.ports.clock import Clock
+from runtime.ports.clock import Clock, Timer
 
 QUEUE_EVENTS: Final = 1000
 """Events that may wait; an engine that emits more waits itself."""
@@ -95,6 +95,7 @@ class EventBatcher:
         self._room = asyncio.Event()
         self._some = asyncio.Event()
         self._ripe = asyncio.Event()
+        self._alarm: Timer | None = None
         self._consumer: asyncio.Task[None] | None = None
 
     def start(self) -> asyncio.Task[None]:
@@ -175,21 +176,23 @@ class EventBatcher:
             if not self._queue.count:
                 return
             # An event that comes after a quiet time goes at once; the next ones gather until the interval is over.
-            if not self._is_ripe():
-                await self._ripen(last + interval)
+            await self._ripen(last + interval)
             last = self._clock.monotonic()
             await self._deliver(self._take())
 
     async def _ripen(self, moment: float) -> None:
-        seconds = moment - self._clock.monotonic()
-        if seconds <= 0:
-            return
-        self._ripe.clear()
-        timer = self._clock.call_later(seconds, self._ripe.set)
-        try:
+        """Waits until a batch is full, or for a moment. Many batches fill within one interval: the alarm of the first
+        is left to ring, and is set again only where there is still something to wait for.
+        """
+        while not self._is_ripe() and (seconds := moment - self._clock.monotonic()) > 0:
+            if self._alarm is None:
+                self._alarm = self._clock.call_later(seconds, self._ring)
+            self._ripe.clear()
             await self._ripe.wait()
-        finally:
-            timer.cancel()
+
+    def _ring(self) -> None:
+        self._alarm = None
+        self._ripe.set()
 
     def _take(self) -> NumberedEvents:
         batch = self._queue.take(self._rules.size, self._rules.byte_limit)
@@ -214,6 +217,8 @@ class EventBatcher:
         self._count("acknowledged")
 
     def _ended(self, consumer: asyncio.Task[None]) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
         self._drop(self._queue.count)
         self._queue.clear()
         self._room.set()

@@ -95,6 +95,82 @@ class GatheredEvents(Sequence[Emitted]):
         return map(_tail, self)
 
 
+class Stretch(NamedTuple):
+    """Events in a row of one type and one time.
+
+    Attributes:
+        first: position of the first one.
+        event_type, timestamp: of each.
+        payloads: encoded, in order.
+    """
+
+    first: int
+    event_type: str
+    timestamp: str
+    payloads: list[bytes]
+
+
+class Stretches(GatheredEvents):
+    """Events in order, as the stretches that they were made in.
+
+    Args:
+        stretches: at least one.
+        count: how many events they are.
+    """
+
+    __slots__ = ("_count", "stretches")
+
+    def __init__(self, stretches: list[Stretch], count: int) -> None:
+        self.stretches = stretches
+        self._count = count
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Emitted]:
+        for first, event_type, timestamp, payloads in self.stretches:
+            for position, payload in enumerate(payloads, first):
+                yield position, event_type, payload, timestamp
+
+    @overload
+    def __getitem__(self, place: int) -> Emitted: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[Emitted]: ...
+
+    def __getitem__(self, place: int | slice) -> Emitted | list[Emitted]:
+        return list(self)[place]
+
+    @property
+    def last(self) -> int:
+        """Position of the last one."""
+        first, *_, payloads = self.stretches[-1]
+        return first + len(payloads) - 1
+
+
+def stretched(events: Sequence[Emitted]) -> list[Stretch]:
+    """Events in order as stretches: most that come together are of one type and one time."""
+    if isinstance(events, Stretches):
+        return events.stretches
+    stretches: list[Stretch] = []
+    payloads: list[bytes] = []
+    following, last = -1, ("", "")
+    for position, event_type, payload, timestamp in events:
+        if position == following and (event_type, timestamp) == last:
+            payloads.append(payload)
+        else:
+            payloads, last = [payload], (event_type, timestamp)
+            stretches.append(Stretch(position, event_type, timestamp, payloads))
+        following = position + 1
+    return stretches
+
+
+def alone(event: Emitted) -> Stretches:
+    """One event."""
+    position, event_type, payload, timestamp = event
+    return Stretches([Stretch(position, event_type, timestamp, [payload])], 1)
+
+
 def tails(events: Sequence[Emitted]) -> Iterator[bytes]:
     """For each event the end of a JSON object, from `"event_type":` on; every part but the payload is of a fixed
     alphabet.

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from runtime.contract.errors import Decision, HoldfastError
 from runtime.contract.limits import MIB
-from runtime.execution.event import Emitted
+from runtime.execution.event import Emitted, Stretches, alone
 from runtime.executor.stream_event import ndjson, read_back
 from runtime.ports.clock import Clock
 
@@ -61,7 +61,7 @@ class Direct(NamedTuple):
         overhead: bytes that a frame adds to a payload.
     """
 
-    write: Callable[[list[Emitted]], bytes | None]
+    write: Callable[[Stretches], bytes | None]
     overhead: int
 
 
@@ -127,7 +127,7 @@ class Channel:
         most = rules.bytes - self._waiting_bytes
         return (rules.events - len(self._waiting), most) if most > 0 else (0, 1)
 
-    def extend(self, events: list[Emitted], size: int) -> bytes | None:
+    def extend(self, events: Stretches, size: int) -> bytes | None:
         """Takes events, in order; there is room for them. Gives them as they were written, where they were.
 
         Args:
@@ -136,14 +136,14 @@ class Channel:
         """
         if self.ended:
             return None
-        self._position = events[-1][0]
+        self._position = events.last
         if not self._attached:
-            return self._keep(events)
+            return self._keep(events, events.last)
         if self._direct is not None and not self._waiting:
             written = self._direct.write(events)
             if written is not None:
                 self.moved_at = self._clock.monotonic()
-                return self._keep(events, written)
+                return self._keep(events, events.last, written)
         self._waiting.extend(events)
         self._waiting_bytes += size
         self._some.set()
@@ -162,9 +162,9 @@ class Channel:
             self._progress = None
             at_once = False
         if at_once or not self._attached or self.ended:
-            self.extend([event], len(event[2]))
-            if self._waiting and self._waiting[-1] is event:
-                self._progress = event
+            self.extend(alone(event), len(event[2]))
+            if self._waiting and self._waiting[-1][0] == event[0]:
+                self._progress = self._waiting[-1]
         else:
             self._progress = event
             self._wait(event)
@@ -179,7 +179,7 @@ class Channel:
         if last and not self.ended and self._attached:
             self._wait(event)  # the reader's task has to end its answer, and writes what it finds
         else:
-            self.extend([event], len(event[2]))
+            self.extend(alone(event), len(event[2]))
         if last:
             self.ended = True
             self._room.set()
@@ -201,7 +201,7 @@ class Channel:
         while self._waiting and self._waiting[0][0] <= position:
             event = self._waiting.popleft()
             self._waiting_bytes -= len(event[2])
-            self._keep([event])
+            self._keep([event], event[0])
         self._progress = None
         self._reader += 1
         self._attached = True
@@ -217,7 +217,7 @@ class Channel:
             self._direct = None
             self._progress = None
             for event in self._waiting:
-                self._keep([event])
+                self._keep([event], event[0])
             self._waiting.clear()
             self._waiting_bytes = 0
             self._room.set()
@@ -245,7 +245,7 @@ class Channel:
             batch.append(event)
         if batch:
             self._waiting_bytes -= taken
-            self._keep(batch)
+            self._keep(batch, batch[-1][0])
             self.moved_at = self._clock.monotonic()
             self._room.set()
         return batch
@@ -294,7 +294,7 @@ class Channel:
         self._waiting_bytes += len(event[2])
         self._some.set()
 
-    def _keep(self, events: Sequence[Emitted], written: bytes | None = None) -> bytes:
+    def _keep(self, events: Sequence[Emitted], last: int, written: bytes | None = None) -> bytes:
         """Keeps events for a reader that returns: at least as many as the rules say, the newest whatever its size.
         Gives them as they are written.
 
@@ -304,16 +304,16 @@ class Channel:
         kept, rules = self._kept, self._rules
         if written is None:
             written = ndjson(self.name, events)
-        kept.append(_Kept(events[-1][0], len(events), written))
+        kept.append(_Kept(last, len(events), written))
         count, size = self._kept_events + len(events), self._kept_bytes + len(written)
         while len(kept) > 1:
-            last, events_in, data = kept[0]
+            gone, events_in, data = kept[0]
             if count - events_in < rules.kept_events and size - len(data) < rules.kept_bytes:
                 break
             kept.popleft()
             count -= events_in
             size -= len(data)
-            self._gone = last
+            self._gone = gone
         self._kept_events, self._kept_bytes = count, size
         return written
 
@@ -328,7 +328,7 @@ class Channel:
         self._waiting.extendleft(reversed(unseen))
         self._waiting_bytes += sum(len(event[2]) for event in unseen)
         if seen:
-            self._keep(seen)
+            self._keep(seen, seen[-1][0])
 
     def _position_of(self, identity: str) -> int:
         name, _, number = identity.partition("-")

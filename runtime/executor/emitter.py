@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, Protocol
 
-from runtime.execution.event import EVENT_TYPE, Emitted, progress_note
+from runtime.execution.event import EVENT_TYPE, Emitted, Stretch, Stretches, alone, progress_note
 from runtime.execution.payload import encode_payload
 from runtime.execution.stamps import Stamps
 from runtime.execution.values import ValueRefused
@@ -82,10 +82,15 @@ class Emitter:
         self._stamps = Stamps(clock)
         self._time = clock.timestamp
         self._known: set[str] = set()
-        self._position = 0
+        self._end = 0
+        self._left = 0
+        """Events that may come without looking again; `_end` is the position of the last of them."""
         self._seen = 0
-        self._last = 0
-        self._pending: list[Emitted] = []
+        self._pending: list[Stretch] = []
+        self._type = ""
+        """Type of the stretch that the next event may join, made between two times; "" where there is none."""
+        self._since = self._until = 0.0
+        self._payloads: list[bytes] = []
         self._size = 0
         self._most = 0
         self._overhead = 0
@@ -101,14 +106,13 @@ class Emitter:
         Raises:
             ValueRefused: the type or the payload cannot be sent.
         """
-        position = self._position + 1
-        if position > self._last or event_type not in self._known:
+        if self._left <= 0 or event_type not in self._known:
             return self._carefully(event_type, payload)
         encoded = encode_payload(payload)
-        stamps, now = self._stamps, self._time()
-        timestamp = stamps.text if stamps.begin <= now < stamps.end else stamps.write(now)
-        self._position = position
-        self._pending.append((position, event_type, encoded, timestamp))
+        if event_type != self._type or not self._since <= self._time() < self._until:
+            self._begin_stretch(event_type)
+        self._left -= 1
+        self._payloads.append(encoded)
         self._size = size = self._size + len(encoded) + self._overhead
         if size < self._most:
             return self._done
@@ -123,11 +127,10 @@ class Emitter:
             reported: whether the API gets it too.
             last: ends the reader's stream; of no concern to the API.
         """
-        self._position += 1
+        self._left -= 1
         event = (self._position, event_type, payload, self._stamps.now())
         if reported and not last:
-            self._pending.append(event)
-            self._size += len(payload) + self._overhead
+            self._gather(event)
         self.flush(own=reported)
         if (last or not reported) and self._channel is not None:
             self._channel.say(event, last=last)
@@ -136,20 +139,42 @@ class Emitter:
     def stop(self) -> None:
         """What comes from now on is dropped."""
         self._stopped = True
-        self._last = 0
+        self._allow(0)
         self._reports.hasten()
 
     def flush(self, *, own: bool = False) -> None:
         """Hands on what has gathered; see Reports.extend."""
-        pending = self._pending
-        if pending:
-            self._pending = []
-            size, self._size = self._size - len(pending) * self._overhead, 0
-            written = None if self._channel is None else self._channel.extend(pending, size)
-            # What is written stays together: a thousand small objects that wait are slow to come back to.
-            events = pending if written is None else Written(written, len(pending))
-            self._reports.extend(events, size, own=own)
-            self._look()
+        if not self._pending:
+            return
+        pending = Stretches(self._pending, count := sum([len(payloads) for *_, payloads in self._pending]))
+        self._pending, self._type = [], ""
+        size, self._size = self._size - count * self._overhead, 0
+        written = None if self._channel is None else self._channel.extend(pending, size)
+        # What is written stays together: a thousand small objects that wait are slow to come back to.
+        self._reports.extend(pending if written is None else Written(written, count), size, own=own)
+        self._look()
+
+    @property
+    def _position(self) -> int:
+        """Of the last event."""
+        return self._end - self._left
+
+    def _allow(self, events: int) -> None:
+        self._end, self._left = self._position + events, events
+
+    def _begin_stretch(self, event_type: str) -> None:
+        stamps, now = self._stamps, self._time()
+        timestamp = stamps.text if stamps.begin <= now < stamps.end else stamps.write(now)
+        self._type, self._since, self._until = event_type, stamps.begin, stamps.end
+        self._payloads = []
+        self._pending.append(Stretch(self._position + 1, event_type, timestamp, self._payloads))
+
+    def _gather(self, event: Emitted) -> None:
+        """Adds an event that has its position to those that leave next."""
+        position, event_type, payload, timestamp = event
+        self._pending.append(Stretch(position, event_type, timestamp, [payload]))
+        self._type = ""
+        self._size += len(payload) + self._overhead
 
     def _filled(self) -> Awaitable[None]:
         if self._most == 0:
@@ -183,7 +208,7 @@ class Emitter:
                 self._most = min(GATHER_BYTES, room_bytes)
         if self._most:
             events = min(events, self._seen + TURN_EVENTS - self._position)
-        self._last = 0 if self._stopped or self._queued else self._position + events
+        self._allow(0 if self._stopped or self._queued else events)
 
     async def _carefully(self, event_type: str, payload: object) -> None:
         if event_type not in self._known:
@@ -212,7 +237,7 @@ class Emitter:
         replaces = channel is not None and event_type == COALESCED and channel.coalesces
         if not replaces and (self._queued or (channel is not None and channel.room()[0] <= 0)):
             return False
-        self._position += 1
+        self._left -= 1
         event = (self._position, event_type, encoded, timestamp)
         at_once = self._most == 0
         if at_once:
@@ -222,15 +247,14 @@ class Emitter:
             self._reports.extend([event], len(encoded))
             self._look()
             return True
-        self._pending.append(event)
-        self._size += len(encoded) + self._overhead
+        self._gather(event)
         if at_once or self._size >= self._most:
             self.flush()
         return True
 
     async def _when_there_is_room(self, event_type: str, encoded: bytes, timestamp: str) -> None:
         self._queued += 1
-        self._last = 0
+        self._allow(0)
         try:
             async with self._reporting:  # those who wait for room keep their order
                 await self._reports.until_room()
@@ -239,8 +263,8 @@ class Emitter:
                 return
             async with self._entrance:
                 await self._channel.until_room()
-                self._position += 1
-                self._channel.extend([(self._position, event_type, encoded, timestamp)], len(encoded))
+                self._left -= 1
+                self._channel.extend(alone((self._position, event_type, encoded, timestamp)), len(encoded))
         except SlowConsumer as error:
             self._stalled(error)
         finally:

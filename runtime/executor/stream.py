@@ -12,7 +12,7 @@ import structlog
 from aiohttp import hdrs, web
 from msgspec import Struct
 
-from runtime.execution.event import Emitted
+from runtime.execution.event import Emitted, Stretches
 from runtime.executor.channel import Channel, Direct
 from runtime.executor.stream_event import OVERHEAD, SSE_OVERHEAD, ndjson, sse
 from runtime.http.presence import LOOK_SECONDS, is_gone, keep_unsent
@@ -211,7 +211,7 @@ class _Framed:
         """Events as they are written."""
         return self._frames(self._stream, events)
 
-    def write(self, events: list[Emitted]) -> bytes | None:
+    def write(self, events: Stretches) -> bytes | None:
         """See Direct: gives events to the connection within this turn of the loop, where it has room for them."""
         if self._protocol.writing_paused:
             return None

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final, overload
 
-from runtime.execution.event import Emitted, GatheredEvents
+from runtime.execution.event import Emitted, GatheredEvents, stretched
 
 OVERHEAD: Final = 128
 """About the bytes that a line adds to its payload."""
@@ -26,32 +26,26 @@ _WRITTEN: Final = re.compile(
 
 
 def ndjson(stream: str, events: Sequence[Emitted]) -> bytes:
-    """Events as lines of NDJSON.
+    """Events as lines of NDJSON. What differs from event to event is formatted for each, the rest once for a stretch.
 
     Args:
         stream: its name, of letters and digits; an id is this, `-` and the position.
         events: in order.
     """
-    lines = []
-    template, last = b"", ("", "")
-    for position, event_type, payload, timestamp in events:
-        # Events that come together have mostly the same type and time: only what differs is formatted for each.
-        if event_type is not last[0] or timestamp is not last[1]:
-            last = (event_type, timestamp)
-            template = _LINE.format(stream=stream, event_type=event_type, timestamp=timestamp).encode()
-        lines.append(template % (position, payload))
+    lines: list[bytes] = []
+    for first, event_type, timestamp, payloads in stretched(events):
+        line = _LINE.format(stream=stream, event_type=event_type, timestamp=timestamp).encode()
+        lines += [line % numbered for numbered in zip(range(first, first + len(payloads)), payloads, strict=True)]
     return b"".join(lines)
 
 
 def sse(stream: str, events: Sequence[Emitted]) -> bytes:
     """Events as messages of server-sent events; see `ndjson`."""
-    messages = []
-    template, last = b"", ("", "")
-    for position, event_type, payload, timestamp in events:
-        if event_type is not last[0] or timestamp is not last[1]:
-            last = (event_type, timestamp)
-            template = _MESSAGE.format(stream=stream, event_type=event_type, timestamp=timestamp).encode()
-        messages.append(template % (position, position, payload))
+    messages: list[bytes] = []
+    for first, event_type, timestamp, payloads in stretched(events):
+        message = _MESSAGE.format(stream=stream, event_type=event_type, timestamp=timestamp).encode()
+        numbers = range(first, first + len(payloads))
+        messages += [message % numbered for numbered in zip(numbers, numbers, payloads, strict=True)]
     return b"".join(messages)
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime.adapters.clock import ManualClock
-from runtime.execution.event import Emitted
+from runtime.execution.event import Emitted, Stretches
 from runtime.execution.tasks import end
 from runtime.executor.channel import Channel, ChannelRules, Direct, PositionGone, SlowConsumer
 from runtime.executor.emitter import Emitter
@@ -78,7 +78,7 @@ class Bench:
         return f"{self.channel.name}-{event[0]}"
 
 
-def payloads(events: list[Emitted]) -> list[int]:
+def payloads(events: Sequence[Emitted]) -> list[int]:
     return [json.loads(payload) for _, _, payload, _ in events]
 
 
@@ -255,13 +255,13 @@ async def test_what_is_kept_is_bounded_in_bytes_but_the_newest_stays() -> None:
 @given(steps=st.lists(st.sampled_from(["put", "progress", "take", "turn", "wait", "leave", "return"]), max_size=60))
 @pytest.mark.parametrize("frames", [ndjson, sse])
 def test_no_reader_ever_sees_an_event_twice_or_out_of_order_or_misses_one(
-    frames: Callable[[str, list[Emitted]], bytes], steps: list[str]
+    frames: Callable[[str, Sequence[Emitted]], bytes], steps: list[str]
 ) -> None:
     async def story() -> None:
         bench = Bench(events=10**6, kept_events=10**6, kept_bytes=10**9)
         channel, reader, seen = bench.channel, bench.reader, list[Emitted]()
 
-        def write(events: list[Emitted]) -> bytes:
+        def write(events: Stretches) -> bytes:
             seen.extend(events)
             return frames(channel.name, events)
 
@@ -295,7 +295,7 @@ async def test_a_lone_event_leaves_in_the_turn_that_it_came_in_and_those_after_i
     bench = Bench()
     writes: list[list[int]] = []
 
-    def write(events: list[Emitted]) -> bytes:
+    def write(events: Stretches) -> bytes:
         writes.append(payloads(events))
         return ndjson(bench.channel.name, events)
 
@@ -331,9 +331,9 @@ async def test_an_engine_may_go_on_with_what_it_emitted() -> None:
 
 async def test_events_fill_writes_of_one_size() -> None:
     bench = Bench()
-    writes: list[list[Emitted]] = []
+    writes: list[Stretches] = []
 
-    def write(events: list[Emitted]) -> bytes:
+    def write(events: Stretches) -> bytes:
         writes.append(events)
         return ndjson(bench.channel.name, events)
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime.contract.limits import EVENT_BYTES
-from runtime.execution.event import Emitted, NumberedEvents, tails
+from runtime.execution.event import Emitted, NumberedEvents, Stretches, stretched, tails
 from runtime.execution.values import encode
 from runtime.executor.stream_event import Written, ndjson, read_back, sse
 from tests.support.json_values import json_values
@@ -54,6 +54,21 @@ def test_every_value_makes_one_line_and_one_message(value: object) -> None:
     assert json.loads(message["data"]) == json.loads(ndjson("name", [event(value)]))
     assert json.loads(message["data"])["payload"] == value
     assert not framed.startswith(b"\xef\xbb\xbf")
+
+
+@given(
+    st.lists(
+        st.tuples(json_values, st.sampled_from(["tick", "log"]), st.sampled_from([NOW, NOW[:-1] + "+"])), min_size=1
+    )
+)
+def test_events_in_stretches_are_written_as_each_by_itself(made: list[tuple[object, str, str]]) -> None:
+    events = [event(payload, place, kind, stamp) for place, (payload, kind, stamp) in enumerate(made, 7)]
+    stretches = Stretches(stretched(events), len(events))
+    assert (list(stretches), len(stretches), stretches.last) == (events, len(events), events[-1][0])
+    assert (stretches[-1], stretches[1:]) == (events[-1], events[1:])
+    assert ndjson("name", stretches) == b"".join(ndjson("name", [event]) for event in events)
+    assert sse("name", stretches) == b"".join(sse("name", [event]) for event in events)
+    assert list(tails(stretches)) == list(tails(events))
 
 
 @given(st.lists(st.builds(event, json_values, st.integers(1, 10**9), st.sampled_from(["tick", "log"]), stamps)))
