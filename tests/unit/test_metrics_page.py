@@ -17,7 +17,7 @@ from sandbox.pubsub.backoff import RetryPolicy
 
 ROOT: Final = Path(__file__).parents[2]
 PAGE: Final = (ROOT / "docs/operations/metrics.md").read_text()
-WORKER: Final = ("runtime/worker", "runtime/identity", "runtime/http/server", "runtime/server.py")
+WORKER: Final = ("runtime/worker", "runtime/adapters", "runtime/identity", "runtime/http/server", "runtime/server.py")
 """Whose log lines the page lists: a worker's."""
 
 
