@@ -74,7 +74,7 @@ def _firestore(settings: ApiSettings | WorkerSettings, tokens: Tokens, clock: Cl
     from runtime.adapters.grpc_calls import secure_channel
 
     database = f"projects/{settings.project_id}/databases/{settings.database}"
-    calls = BatchedCommits(FirestoreGrpc(secure_channel(FIRESTORE_ENDPOINT), tokens, database))
+    calls = BatchedCommits(FirestoreGrpc(secure_channel(FIRESTORE_ENDPOINT), tokens, database), clock)
     return FirestoreDocuments(calls, clock=clock, prefix=settings.collection_prefix, retries=settings.store_retries)
 
 

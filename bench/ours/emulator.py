@@ -26,4 +26,5 @@ def firestore(address: str) -> Documents:
     """A store of the running event loop."""
     channel = grpc.aio.insecure_channel(address, CHANNEL_OPTIONS)
     calls = FirestoreGrpc(channel, OwnerTokens(), "projects/bench-project/databases/(default)")
-    return FirestoreDocuments(BatchedCommits(calls), clock=SystemClock())
+    clock = SystemClock()
+    return FirestoreDocuments(BatchedCommits(calls, clock), clock)

@@ -41,8 +41,7 @@ class SystemClock:
     """See Clock."""
 
     monotonic = staticmethod(time.monotonic)
-    """See Clock. The time of the running loop, which every loop here takes from the same clock, at a quarter of the
-    cost of asking for the loop first."""
+    """See Clock. What event loops take their time from, without asking for the loop first."""
 
     def now(self) -> datetime:
         """See Clock."""

@@ -161,17 +161,19 @@ class FirestoreDocuments:
         deadline = self._clock.monotonic() + timeout
 
         def left() -> float:
+            nonlocal sent
+            sent = write  # asked right before it is sent, and not at all where it never is
             return deadline - self._clock.monotonic()
 
         try:
             async with self._clock.timeout(timeout):
                 for tries in itertools.count():
-                    sent = write
                     try:
                         return await send(request, left)
                     except CallFailed as error:
                         delay = self._delay(tries, error)
-                        if tries >= self._retries or delay >= left() or error.status not in again:
+                        past = delay >= deadline - self._clock.monotonic()
+                        if past or tries >= self._retries or error.status not in again:
                             raise
                     sent = False
                     await self._clock.sleep(delay)

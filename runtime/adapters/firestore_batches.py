@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, Final, NamedTuple
 
 import structlog
@@ -13,10 +13,13 @@ from grpc import StatusCode
 from runtime.adapters.firestore_calls import FirestoreCalls, Left
 from runtime.adapters.google_messages import Message, message_class
 from runtime.adapters.grpc_calls import CallFailed, ChannelClosed, retry_hint
+from runtime.ports.clock import Clock
 from runtime.ports.tokens import TokenUnavailable
 
 LANES: Final = 4
 """Requests under way that a further write does not join: fewer than these, and it goes by itself at once."""
+LANE_SECONDS: Final = 1.0
+"""After these a request that is still under way keeps no other write waiting. Most take a hundredth."""
 BATCH_WRITES: Final = 100
 """Most writes in one request. Firestore takes 500; smaller ones keep no write waiting for long."""
 BATCH_BYTES: Final = 1024 * 1024
@@ -25,7 +28,16 @@ BATCH_BYTES: Final = 1024 * 1024
 _BatchWriteRequest: Final = message_class("google.firestore.v1.BatchWriteRequest")
 _STATUS: Final = {status.value[0]: status for status in StatusCode}
 _NOT_HERE: Final = frozenset({StatusCode.UNIMPLEMENTED, StatusCode.PERMISSION_DENIED})
-"""Of a whole batch: this database, or what we may do in it, knows commits only."""
+"""Of a whole request: perhaps this database, or what we may do in it, knows commits only."""
+_REFUSED: Final = _NOT_HERE | {
+    StatusCode.INVALID_ARGUMENT,
+    StatusCode.OUT_OF_RANGE,
+    StatusCode.ALREADY_EXISTS,
+    StatusCode.FAILED_PRECONDITION,
+    StatusCode.NOT_FOUND,
+    StatusCode.UNAUTHENTICATED,
+}
+"""Of a whole request: it was not begun with. One write may be the reason, so each is tried by itself."""
 
 log = structlog.get_logger()
 
@@ -46,19 +58,42 @@ class _Waiting(NamedTuple):
     answer: asyncio.Future[Any]
 
 
+class _Lane:
+    """A request under way, as long as others wait for it.
+
+    Args:
+        free: called once, when it is answered or takes too long.
+    """
+
+    __slots__ = ("_free", "_timer")
+
+    def __init__(self, clock: Clock, free: Callable[[], None]) -> None:
+        self._free: Callable[[], None] | None = free
+        self._timer = clock.call_later(LANE_SECONDS, self.leave)
+
+    def leave(self) -> None:
+        """It keeps nobody waiting any more."""
+        free, self._free = self._free, None
+        if free is not None:
+            self._timer.cancel()
+            free()
+
+
 class BatchedCommits:
     """Firestore's calls, as they are but for commits of one write, which may travel together by `BatchWrite`.
 
     A write goes by itself as long as few are under way. Then those that come meanwhile gather, and go in one request as
-    soon as one of the others is answered: no timer is involved. Each has its own condition, its own answer and its own
-    time, as if it were alone; two of one document never share a request, which Firestore refuses.
+    soon as one of the others is answered, or takes too long. Each has its own condition and its own answer, as if it
+    were alone; two of one document never share a request, which Firestore refuses.
 
     Args:
         calls: what sends; taken over, and close() closes it.
+        clock: bounds how long a request keeps others waiting.
     """
 
-    def __init__(self, calls: FirestoreCalls) -> None:
+    def __init__(self, calls: FirestoreCalls, clock: Clock) -> None:
         self._calls = calls
+        self._clock = clock
         self._under_way = 0
         self._waiting: dict[int, _Waiting] = {}
         self._number = 0
@@ -71,15 +106,15 @@ class BatchedCommits:
         return self._calls.database
 
     async def commit(self, request: Message, left: Left) -> Message:
-        """See FirestoreCalls."""
+        """See FirestoreCalls; `left` is asked right before the write is sent."""
         if len(request.writes) != 1 or self._apart:
             return await self._calls.commit(request, left)
         if self._under_way < LANES:
-            self._under_way += 1
+            lane = self._enter()
             try:
                 return await self._calls.commit(request, left)
             finally:
-                self._leave()
+                lane.leave()
         number = self._number = self._number + 1
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         write = request.writes[0]
@@ -106,57 +141,70 @@ class BatchedCommits:
         self._apart = True
         for waiting in list(self._waiting.values()):
             _fail(waiting, ChannelClosed())
+        self._waiting.clear()
         await self._calls.close()
         for task in list(self._tasks):
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
 
+    def _enter(self) -> _Lane:
+        self._under_way += 1
+        return _Lane(self._clock, self._leave)
+
     def _leave(self) -> None:
-        """A request is answered: what has gathered may go."""
+        """What has gathered may go."""
         self._under_way -= 1
-        while self._waiting and self._under_way < LANES:
-            batch = self._next()
-            self._under_way += 1
-            self._begin(self._send(batch) if len(batch) > 1 else self._send_alone(batch[0]))
+        while self._under_way < LANES and (batch := self._next()):
+            self._begin(self._send(batch) if len(batch) > 1 else self._send_alone(batch[0]), batch, self._enter())
 
     def _next(self) -> list[_Waiting]:
-        batch: dict[str, tuple[int, _Waiting]] = {}
+        batch: dict[str, _Waiting] = {}
         size = 0
-        for number, waiting in self._waiting.items():
-            if waiting.document not in batch:
-                batch[waiting.document] = number, waiting
+        for number, waiting in list(self._waiting.items()):
+            if waiting.answer.done():  # its caller has gone
+                del self._waiting[number]
+            elif waiting.document not in batch:
+                batch[waiting.document] = waiting
+                del self._waiting[number]
                 size += waiting.commit.ByteSize()
                 if len(batch) == BATCH_WRITES or size >= BATCH_BYTES:
                     break
-        for number, _ in batch.values():
-            del self._waiting[number]
-        return [waiting for _, waiting in batch.values()]
+        return list(batch.values())
 
-    def _begin(self, sending: Coroutine[Any, Any, None]) -> None:
+    def _begin(self, sending: Coroutine[Any, Any, None], batch: list[_Waiting], lane: _Lane) -> None:
         # In a context of its own: it is the work of nobody's delivery.
         task = asyncio.get_running_loop().create_task(sending, name="batch of writes", context=contextvars.Context())
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+
+        def ended(task: asyncio.Task[None]) -> None:
+            self._tasks.discard(task)
+            if not task.cancelled() and (error := task.exception()) is not None:
+                log.error("batch_write_broken", exc_info=error)
+            for waiting in batch:  # whatever happened, also where the task was ended before it began
+                _fail(waiting, ChannelClosed())
+            lane.leave()
+
+        task.add_done_callback(ended)
 
     async def _send(self, batch: list[_Waiting]) -> None:
         request = _BatchWriteRequest(database=self._calls.database)
         for waiting in batch:
             request.writes.append(waiting.commit.writes[0])
         try:
-            answer = await self._calls.batch_write(request, lambda: max(waiting.left() for waiting in batch))
+            answer = await self._calls.batch_write(request, lambda: max([waiting.left() for waiting in batch]))
         except CallFailed as error:
-            if error.status in _NOT_HERE:
-                self._go_apart(error, batch)
+            if error.status in _REFUSED:
+                await self._send_apart(error, batch)
             else:
                 for waiting in batch:
-                    _fail(waiting, error.again())
+                    # The writes are not one: some may have been made, whatever the answer for all of them says.
+                    _fail(waiting, CallFailed(StatusCode.UNAVAILABLE, error.text, error.retry_after))
         except TokenUnavailable as error:
             for waiting in batch:
                 _fail(waiting, TokenUnavailable(str(error)))
-        except (ChannelClosed, asyncio.CancelledError):
-            for waiting in batch:
-                _fail(waiting, ChannelClosed())
+        except ChannelClosed:
+            return
         else:
             for waiting, result, status in zip(batch, answer.write_results, answer.status, strict=True):
                 if status.code == 0:
@@ -164,28 +212,30 @@ class BatchedCommits:
                 else:
                     known = _STATUS.get(status.code, StatusCode.UNKNOWN)
                     _fail(waiting, CallFailed(known, status.message, retry_hint(status.SerializeToString())))
-        finally:
-            self._leave()
+
+    async def _send_apart(self, error: CallFailed, batch: list[_Waiting]) -> None:
+        """Sends each write by itself. It stays so where that works and the right to send them together is denied."""
+        async with asyncio.TaskGroup() as group:
+            for waiting in batch:
+                group.create_task(self._send_alone(waiting))
+        denied = error.status in _NOT_HERE and any(
+            waiting.answer.done() and not waiting.answer.cancelled() and waiting.answer.exception() is None
+            for waiting in batch
+        )
+        if denied and not self._apart:
+            self._apart = True
+            log.warning("batch_write_refused", error=error.text, writes="go one by one from now on")
+            while left := self._next():
+                for waiting in left:
+                    self._begin(self._send_alone(waiting), [waiting], self._enter())
 
     async def _send_alone(self, waiting: _Waiting) -> None:
+        if waiting.answer.done():
+            return
         try:
             _succeed(waiting, await self._calls.commit(waiting.commit, waiting.left))
         except (CallFailed, ChannelClosed, TokenUnavailable) as error:
             _fail(waiting, error)
-        except asyncio.CancelledError:
-            _fail(waiting, ChannelClosed())
-        finally:
-            self._leave()
-
-    def _go_apart(self, error: CallFailed, batch: list[_Waiting]) -> None:
-        """Nothing of a refused batch was written: its writes go by themselves, and so does every later one."""
-        if not self._apart:
-            log.warning("batch_write_refused", error=error.text, writes="go one by one from now on")
-        self._apart = True
-        for waiting in [*batch, *self._waiting.values()]:
-            self._under_way += 1
-            self._begin(self._send_alone(waiting))
-        self._waiting.clear()
 
 
 def _succeed(waiting: _Waiting, answer: object) -> None:

@@ -8,7 +8,7 @@ from typing import Protocol
 from runtime.adapters.google_messages import Message
 
 Left = Callable[[], float]
-"""Seconds that a caller still has."""
+"""Seconds that a caller still has; asked right before a request is sent, and never for one that is not."""
 
 
 class FirestoreCalls(Protocol):

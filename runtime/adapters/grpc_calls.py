@@ -54,10 +54,6 @@ class CallFailed(Exception):
         self.retry_after = retry_after
         super().__init__(self.text)
 
-    def again(self) -> CallFailed:
-        """The same for another who waits: an exception that two raise would carry the way of both."""
-        return CallFailed(self.status, self.text.removeprefix(f"{self.status.name}: "), self.retry_after)
-
 
 def secure_channel(target: str) -> grpc.aio.Channel:
     """A TLS channel of the running event loop, which checks the server's certificate."""

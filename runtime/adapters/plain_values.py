@@ -19,8 +19,9 @@ RESERVED: Final = re.compile(r"__.*__", re.DOTALL)
 """Names that Firestore keeps for itself."""
 
 _INT64: Final = 2**63
-_PLAIN_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,99}").fullmatch
-"""Names that need no further look."""
+_PLAIN_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*").fullmatch
+"""Names that need no further look, up to so many characters."""
+_PLAIN_CHARACTERS: Final = 100
 _KNOWN_NAMES: Final = 1024
 """Names that are remembered as such: a program writes the same few fields all its life."""
 _SHORT: Final = 10_000
@@ -120,7 +121,7 @@ def _map(data: Mapping[Any, Value], depth: int) -> tuple[dict[str, Value], int]:
     for name, value in data.items():
         try:
             # Every document passes here on its way: plain names and short texts go without a call.
-            if type(name) is str and _is_plain(name):
+            if type(name) is str and len(name) <= _PLAIN_CHARACTERS and _is_plain(name):
                 total += len(name) + 1
             else:
                 total += _name_size(name)

@@ -101,13 +101,17 @@ class Emitter:
         self._look()
 
     def emit(self, event_type: str, payload: object) -> Awaitable[None]:
-        """See Emit: encodes the event now, and is done with it now where nothing has to be waited for.
+        """See Emit: encodes the event now. It takes its place now too, but for the first of its type, a `progress`, and
+        one that finds no room: these do where they are awaited.
 
         Raises:
             ValueRefused: the type or the payload cannot be sent.
         """
         if self._left <= 0 or event_type not in self._known:
-            return self._carefully(event_type, payload)
+            if event_type not in self._known and EVENT_TYPE.fullmatch(event_type) is None:
+                raise ValueRefused(f"{event_type[:80]!r} is no event type: 1 to 64 lower case letters, digits and _")
+            note = progress_note(payload) if event_type == COALESCED and isinstance(payload, Mapping) else None
+            return self._carefully(event_type, encode_payload(payload), note)
         encoded = encode_payload(payload)
         if event_type != self._type or not self._since <= self._time() < self._until:
             self._begin_stretch(event_type)
@@ -210,18 +214,15 @@ class Emitter:
             events = min(events, self._seen + TURN_EVENTS - self._position)
         self._allow(0 if self._stopped or self._queued else events)
 
-    async def _carefully(self, event_type: str, payload: object) -> None:
-        if event_type not in self._known:
-            if EVENT_TYPE.fullmatch(event_type) is None:
-                raise ValueRefused(f"{event_type[:80]!r} is no event type: 1 to 64 lower case letters, digits and _")
-            if event_type != COALESCED and len(self._known) < KNOWN_TYPES:
-                self._known.add(event_type)
-        encoded, timestamp = encode_payload(payload), self._stamps.now()
+    async def _carefully(self, event_type: str, encoded: bytes, note: tuple[int | None, str | None] | None) -> None:
+        timestamp = self._stamps.now()
+        if event_type != COALESCED and len(self._known) < KNOWN_TYPES:
+            self._known.add(event_type)
         if self._stopped:
             await asyncio.sleep(0)
             return
-        if event_type == COALESCED and isinstance(payload, Mapping):
-            self._reports.note(*progress_note(payload))
+        if note is not None:
+            self._reports.note(*note)
         self.flush()
         if self._take(event_type, encoded, timestamp):
             if self._position >= self._seen + TURN_EVENTS:

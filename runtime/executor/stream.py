@@ -164,7 +164,8 @@ class StreamWriter:
                 *first, last = parts(framed.framed(batch))
                 for part in first:
                     await response.write(part)
-                if channel.ended and not channel.waits:
+                # Another may have taken its place, and the end, while this one took the first parts.
+                if channel.is_reader(reading.reader) and channel.ended and not channel.waits:
                     await response.write_eof(last)
                     return StreamEnd.COMPLETED
                 await response.write(last)

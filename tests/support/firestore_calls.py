@@ -12,6 +12,7 @@ from google.cloud.firestore_v1.types import firestore as messages
 from google.rpc.error_details_pb2 import RetryInfo
 from grpc import StatusCode
 
+from runtime.adapters.clock import SystemClock
 from runtime.adapters.firestore_batches import BatchedCommits
 from runtime.adapters.firestore_calls import FirestoreCalls, Left
 from runtime.adapters.firestore_grpc import FirestoreGrpc
@@ -44,7 +45,8 @@ class OwnerTokens:
 def thin(address: str, project: str, tokens: OwnerTokens | None = None) -> FirestoreCalls:
     """The thin client, without TLS."""
     channel = grpc.aio.insecure_channel(address, CHANNEL_OPTIONS)
-    return BatchedCommits(FirestoreGrpc(channel, tokens or OwnerTokens(), f"projects/{project}/databases/(default)"))
+    calls = FirestoreGrpc(channel, tokens or OwnerTokens(), f"projects/{project}/databases/(default)")
+    return BatchedCommits(calls, SystemClock())
 
 
 def google(address: str, project: str) -> FirestoreCalls:
