@@ -95,19 +95,10 @@ class GatheredEvents(Sequence[Emitted]):
         return map(_tail, self)
 
 
-class Stretch(NamedTuple):
-    """Events in a row of one type and one time.
-
-    Attributes:
-        first: position of the first one.
-        event_type, timestamp: of each.
-        payloads: encoded, in order.
-    """
-
-    first: int
-    event_type: str
-    timestamp: str
-    payloads: list[bytes]
+Stretch = tuple[int, str, str, list[bytes]]
+"""Events in a row of one type and one time: position of the first one, type, timestamp, and each one's encoded payload.
+Plain, as `Emitted`: one is made for every event that comes alone.
+"""
 
 
 class Stretches(GatheredEvents):
@@ -116,13 +107,15 @@ class Stretches(GatheredEvents):
     Args:
         stretches: at least one.
         count: how many events they are.
+        last: position of the last one.
     """
 
-    __slots__ = ("_count", "stretches")
+    __slots__ = ("_count", "last", "stretches")
 
-    def __init__(self, stretches: list[Stretch], count: int) -> None:
+    def __init__(self, stretches: list[Stretch], count: int, last: int) -> None:
         self.stretches = stretches
         self._count = count
+        self.last = last
 
     def __len__(self) -> int:
         return self._count
@@ -141,12 +134,6 @@ class Stretches(GatheredEvents):
     def __getitem__(self, place: int | slice) -> Emitted | list[Emitted]:
         return list(self)[place]
 
-    @property
-    def last(self) -> int:
-        """Position of the last one."""
-        first, *_, payloads = self.stretches[-1]
-        return first + len(payloads) - 1
-
 
 def stretched(events: Sequence[Emitted]) -> list[Stretch]:
     """Events in order as stretches: most that come together are of one type and one time."""
@@ -160,7 +147,7 @@ def stretched(events: Sequence[Emitted]) -> list[Stretch]:
             payloads.append(payload)
         else:
             payloads, last = [payload], (event_type, timestamp)
-            stretches.append(Stretch(position, event_type, timestamp, payloads))
+            stretches.append((position, event_type, timestamp, payloads))
         following = position + 1
     return stretches
 
@@ -168,7 +155,7 @@ def stretched(events: Sequence[Emitted]) -> list[Stretch]:
 def alone(event: Emitted) -> Stretches:
     """One event."""
     position, event_type, payload, timestamp = event
-    return Stretches([Stretch(position, event_type, timestamp, [payload])], 1)
+    return Stretches([(position, event_type, timestamp, [payload])], 1, position)
 
 
 def tails(events: Sequence[Emitted]) -> Iterator[bytes]:

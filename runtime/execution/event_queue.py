@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
-from typing import Final, NamedTuple, overload
+from typing import Final, overload
 
 from runtime.execution.event import Emitted, GatheredEvents, tails
 
@@ -13,41 +13,30 @@ ENVELOPE_BYTES: Final = 512
 """Room in a batch for one event's id, type, sequence and time, and for the batch's own fields."""
 
 
-class _Stretch(NamedTuple):
-    """Events in a row, of those that came together.
-
-    Attributes:
-        events: that came together.
-        start, stop: which of them.
-        size: bytes that these count for.
-        bound: bytes that these have at most.
-    """
-
-    events: Sequence[Emitted]
-    start: int
-    stop: int
-    size: int
-    bound: int
+_Part = tuple[Sequence[Emitted], int, int, int, int]
+"""Some of the events that came together: all of them, from where and to where, the bytes that these count for, and the
+bytes that they have at most.
+"""
 
 
 class Joined(GatheredEvents):
-    """Events of several stretches as one sequence."""
+    """Events of several parts as one sequence."""
 
-    __slots__ = ("_count", "_stretches")
+    __slots__ = ("_count", "_parts")
 
-    def __init__(self, stretches: Sequence[_Stretch], count: int) -> None:
-        self._stretches = stretches
+    def __init__(self, parts: Sequence[_Part], count: int) -> None:
+        self._parts = parts
         self._count = count
 
     def __len__(self) -> int:
         return self._count
 
     def __iter__(self) -> Iterator[Emitted]:
-        return chain.from_iterable(islice(events, start, stop) for events, start, stop, *_ in self._stretches)
+        return chain.from_iterable(islice(events, start, stop) for events, start, stop, *_ in self._parts)
 
     def tails(self) -> Iterator[bytes]:
         """See GatheredEvents."""
-        return chain.from_iterable(islice(tails(events), start, stop) for events, start, stop, *_ in self._stretches)
+        return chain.from_iterable(islice(tails(events), start, stop) for events, start, stop, *_ in self._parts)
 
     @overload
     def __getitem__(self, place: int) -> Emitted: ...
@@ -67,10 +56,10 @@ class EventQueue:
         size: bytes that they count for, with room for the form in which they are sent.
     """
 
-    __slots__ = ("_stretches", "count", "size")
+    __slots__ = ("_parts", "count", "size")
 
     def __init__(self) -> None:
-        self._stretches: deque[_Stretch] = deque()
+        self._parts: deque[_Part] = deque()
         self.count = 0
         self.size = 0
 
@@ -83,7 +72,7 @@ class EventQueue:
         """
         count = len(events)
         size += count * ENVELOPE_BYTES
-        self._stretches.append(_Stretch(events, 0, count, size, size))
+        self._parts.append((events, 0, count, size, size))
         self.count += count
         self.size += size
 
@@ -94,21 +83,21 @@ class EventQueue:
             most: how many at most.
             most_bytes: bytes that they have at most; what came first comes whatever its size.
         """
-        stretches, taken = self._stretches, list[_Stretch]()
+        parts, taken = self._parts, list[_Part]()
         left, left_bytes = most, most_bytes
-        while stretches and left:
-            events, start, stop, size, bound = stretches[0]
+        while parts and left:
+            events, start, stop, size, bound = parts[0]
             if taken and bound > left_bytes:
                 break
             count = stop - start
             if count > left:
                 # The largest may be among either half: both have the bound of the whole.
                 part = size * left // count
-                taken.append(_Stretch(events, start, start + left, part, bound))
-                stretches[0] = _Stretch(events, start + left, stop, size - part, bound)
+                taken.append((events, start, start + left, part, bound))
+                parts[0] = (events, start + left, stop, size - part, bound)
                 size, count = part, left
             else:
-                taken.append(stretches.popleft())
+                taken.append(parts.popleft())
             left -= count
             left_bytes -= bound
             self.size -= size
@@ -117,6 +106,6 @@ class EventQueue:
 
     def clear(self) -> None:
         """Forgets what waits."""
-        self._stretches.clear()
+        self._parts.clear()
         self.count = 0
         self.size = 0

@@ -150,7 +150,9 @@ class Emitter:
         """Hands on what has gathered; see Reports.extend."""
         if not self._pending:
             return
-        pending = Stretches(self._pending, count := sum([len(payloads) for *_, payloads in self._pending]))
+        stretches = self._pending
+        count = len(stretches[0][3]) if len(stretches) == 1 else sum([len(stretch[3]) for stretch in stretches])
+        pending = Stretches(stretches, count, self._end - self._left)
         self._pending, self._type = [], ""
         size, self._size = self._size - count * self._overhead, 0
         written = None if self._channel is None else self._channel.extend(pending, size)
@@ -171,12 +173,12 @@ class Emitter:
         timestamp = stamps.text if stamps.begin <= now < stamps.end else stamps.write(now)
         self._type, self._since, self._until = event_type, stamps.begin, stamps.end
         self._payloads = []
-        self._pending.append(Stretch(self._position + 1, event_type, timestamp, self._payloads))
+        self._pending.append((self._end - self._left + 1, event_type, timestamp, self._payloads))
 
     def _gather(self, event: Emitted) -> None:
         """Adds an event that has its position to those that leave next."""
         position, event_type, payload, timestamp = event
-        self._pending.append(Stretch(position, event_type, timestamp, [payload]))
+        self._pending.append((position, event_type, timestamp, [payload]))
         self._type = ""
         self._size += len(payload) + self._overhead
 

@@ -35,8 +35,11 @@ def ndjson(stream: str, events: Sequence[Emitted]) -> bytes:
     lines: list[bytes] = []
     for first, event_type, timestamp, payloads in stretched(events):
         line = _LINE.format(stream=stream, event_type=event_type, timestamp=timestamp).encode()
-        lines += [line % numbered for numbered in zip(range(first, first + len(payloads)), payloads, strict=True)]
-    return b"".join(lines)
+        if len(payloads) == 1:
+            lines.append(line % (first, payloads[0]))
+        else:
+            lines += [line % numbered for numbered in zip(range(first, first + len(payloads)), payloads, strict=True)]
+    return lines[0] if len(lines) == 1 else b"".join(lines)
 
 
 def sse(stream: str, events: Sequence[Emitted]) -> bytes:

@@ -33,12 +33,14 @@ class SlowReader:
         self.data = b""
         self.ended = False
 
-    async def call(self, executor: ServedExecutor, path: str) -> None:
-        """Sends a job."""
+    async def call(self, executor: ServedExecutor, path: str, job: object = None, after: bytes = b"") -> None:
+        """Sends a job, None: one that nobody has sent; or returns to its stream after an event."""
         loop = asyncio.get_running_loop()
         await loop.sock_connect(self.socket, ("127.0.0.1", executor.port))
-        body = json.dumps(executor.job(payload=PAYLOAD)).encode()
+        body = json.dumps(job or executor.job(payload=PAYLOAD)).encode()
         head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+        if after:
+            head += f"Last-Event-ID: {after.decode()}\r\n"
         await loop.sock_sendall(self.socket, head.encode() + b"\r\n" + body)
 
     async def take(self, size: int) -> None:
@@ -64,10 +66,10 @@ async def still() -> AsyncIterator[ServedExecutor]:
     await executor.stop()
 
 
-async def called(executor: ServedExecutor, reader: SlowReader, path: str) -> ManualClock:
+async def called(executor: ServedExecutor, reader: SlowReader, path: str, job: object = None) -> ManualClock:
     """Has the run ended, with all of it on its way to the reader."""
     assert isinstance(executor.clock, ManualClock)
-    await reader.call(executor, path)
+    await reader.call(executor, path, job)
     await executor.begun("counts")
     async with asyncio.timeout(30):
         while executor.working:
@@ -110,3 +112,28 @@ async def test_a_reader_that_takes_too_little_of_an_ended_run_is_cut_off(
     assert b'"completed"' not in reader.data
     assert not reader.data.endswith(b"\r\n0\r\n\r\n")
     assert still.count("streams_total", end="stalled") == 1
+
+
+@pytest.mark.parametrize("path", STREAMS)
+async def test_a_reader_that_was_replaced_in_the_midst_of_an_event_is_never_told_that_this_was_all(
+    still: ServedExecutor, path: str
+) -> None:
+    """Its successor took the end: what the first one still gets is no whole stream."""
+    job = still.job(payload={"ticks": 20, "size": 40_000})  # each event is several writes
+    first, second = SlowReader(), SlowReader()
+    await called(still, first, path, job)
+    await first.take(500)
+    begun = re.search(rb'"event_id":"(\S+?)","event_type":"run_initiated"', first.data)
+    assert begun is not None
+    await second.call(still, "/execute/sse", job, begun[1])
+    await second.take(2_000_000)
+    assert b'"completed"' in second.data
+    assert second.ticks() == list(range(20))
+    with contextlib.suppress(ConnectionError):
+        await first.take(2_000_000)
+    first.socket.close()
+    second.socket.close()
+    assert b'"completed"' not in first.data
+    assert not first.data.endswith(b"\r\n0\r\n\r\n")
+    await still.idle()
+    assert still.count("streams_total", end="replaced") == 1

@@ -63,7 +63,7 @@ def test_every_value_makes_one_line_and_one_message(value: object) -> None:
 )
 def test_events_in_stretches_are_written_as_each_by_itself(made: list[tuple[object, str, str]]) -> None:
     events = [event(payload, place, kind, stamp) for place, (payload, kind, stamp) in enumerate(made, 7)]
-    stretches = Stretches(stretched(events), len(events))
+    stretches = Stretches(stretched(events), len(events), events[-1][0])
     assert (list(stretches), len(stretches), stretches.last) == (events, len(events), events[-1][0])
     assert (stretches[-1], stretches[1:]) == (events[-1], events[1:])
     assert ndjson("name", stretches) == b"".join(ndjson("name", [event]) for event in events)
