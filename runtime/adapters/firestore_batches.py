@@ -188,6 +188,9 @@ class BatchedCommits:
         task.add_done_callback(ended)
 
     async def _send(self, batch: list[_Waiting]) -> None:
+        batch = [waiting for waiting in batch if not waiting.answer.done()]  # the others have gone
+        if not batch:
+            return
         request = _BatchWriteRequest(database=self._calls.database)
         for waiting in batch:
             request.writes.append(waiting.commit.writes[0])
@@ -246,3 +249,4 @@ def _succeed(waiting: _Waiting, answer: object) -> None:
 def _fail(waiting: _Waiting, error: Exception) -> None:
     if not waiting.answer.done():
         waiting.answer.set_exception(error)
+        waiting.answer.exception()  # nobody may be left to hear it

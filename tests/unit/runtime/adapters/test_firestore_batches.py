@@ -450,6 +450,27 @@ async def test_who_gives_up_in_the_turn_in_which_a_lane_is_freed_has_sent_nothin
     await asyncio.gather(leaving, staying, too, return_exceptions=True)
 
 
+async def test_where_everybody_has_gone_before_a_batch_leaves_nothing_is_sent(store: Store) -> None:
+    await store.fill()
+    leaving = [store.create("a"), store.create("b")]
+    await turn()
+    store.free()
+    others = {asyncio.current_task(), *store.first, *leaving}
+    for _ in range(20):
+        if asyncio.all_tasks() - others:
+            break
+        await asyncio.sleep(0)
+    for task in leaving:
+        task.cancel()
+    await turn()
+    assert not store.calls.batches
+    one, two = store.create("one"), store.create("two")
+    await turn()
+    assert [documents_of(request) for request, _ in store.calls.commits[LANES:]] == [["one"]]  # the lane is free again
+    await store.end()
+    await asyncio.gather(*leaving, one, two, return_exceptions=True)
+
+
 async def test_who_gives_up_after_its_turn_costs_the_others_nothing(store: Store) -> None:
     await store.fill()
     leaving, staying = store.create("a"), store.create("b")
