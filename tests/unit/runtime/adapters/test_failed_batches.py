@@ -1,4 +1,4 @@
-"""Writes that share a request that fails, hangs or is given up: each hears of its own fate, and nobody waits in vain."""
+"""Writes that share a request that fails, hangs or is given up: each hears of its own fate, none waits in vain."""
 
 from __future__ import annotations
 
