@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from typing import Any, Final, NamedTuple
 
 import structlog
@@ -13,13 +13,13 @@ from grpc import StatusCode
 from runtime.adapters.firestore_calls import FirestoreCalls, Left
 from runtime.adapters.google_messages import Message, message_class
 from runtime.adapters.grpc_calls import CallFailed, ChannelClosed, retry_hint
-from runtime.ports.clock import Clock
+from runtime.ports.clock import Clock, Timer
 from runtime.ports.tokens import TokenUnavailable
 
 LANES: Final = 4
 """Requests under way that a further write does not join: fewer than these, and it goes by itself at once."""
-LANE_SECONDS: Final = 1.0
-"""After these a request that is still under way keeps no other write waiting. Most take a hundredth."""
+WAIT_SECONDS: Final = 1.0
+"""After these what waits goes, whatever is under way. Most requests take a hundredth."""
 BATCH_WRITES: Final = 100
 """Most writes in one request. Firestore takes 500; smaller ones keep no write waiting for long."""
 BATCH_BYTES: Final = 1024 * 1024
@@ -58,37 +58,16 @@ class _Waiting(NamedTuple):
     answer: asyncio.Future[Any]
 
 
-class _Lane:
-    """A request under way, as long as others wait for it.
-
-    Args:
-        free: called once, when it is answered or takes too long.
-    """
-
-    __slots__ = ("_free", "_timer")
-
-    def __init__(self, clock: Clock, free: Callable[[], None]) -> None:
-        self._free: Callable[[], None] | None = free
-        self._timer = clock.call_later(LANE_SECONDS, self.leave)
-
-    def leave(self) -> None:
-        """It keeps nobody waiting any more."""
-        free, self._free = self._free, None
-        if free is not None:
-            self._timer.cancel()
-            free()
-
-
 class BatchedCommits:
     """Firestore's calls, as they are but for commits of one write, which may travel together by `BatchWrite`.
 
     A write goes by itself as long as few are under way. Then those that come meanwhile gather, and go in one request as
-    soon as one of the others is answered, or takes too long. Each has its own condition and its own answer, as if it
+    soon as one of the others is answered, or a second has passed. Each has its own condition and its own answer, as if it
     were alone; two of one document never share a request, which Firestore refuses.
 
     Args:
         calls: what sends; taken over, and close() closes it.
-        clock: bounds how long a request keeps others waiting.
+        clock: bounds how long a write waits for its turn.
     """
 
     def __init__(self, calls: FirestoreCalls, clock: Clock) -> None:
@@ -98,6 +77,7 @@ class BatchedCommits:
         self._waiting: dict[int, _Waiting] = {}
         self._number = 0
         self._tasks: set[asyncio.Task[None]] = set()
+        self._alarm: Timer | None = None
         self._apart = False
 
     @property
@@ -110,15 +90,16 @@ class BatchedCommits:
         if len(request.writes) != 1 or self._apart:
             return await self._calls.commit(request, left)
         if self._under_way < LANES:
-            lane = self._enter()
+            self._under_way += 1
             try:
                 return await self._calls.commit(request, left)
             finally:
-                lane.leave()
+                self._leave()
         number = self._number = self._number + 1
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         write = request.writes[0]
         self._waiting[number] = _Waiting(request, write.delete or write.update.name, left, answer)
+        self._watch()
         try:
             return await answer
         finally:
@@ -142,21 +123,35 @@ class BatchedCommits:
         for waiting in list(self._waiting.values()):
             _fail(waiting, ChannelClosed())
         self._waiting.clear()
+        if self._alarm is not None:
+            self._alarm.cancel()
         await self._calls.close()
         for task in list(self._tasks):
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
 
-    def _enter(self) -> _Lane:
-        self._under_way += 1
-        return _Lane(self._clock, self._leave)
+    def _watch(self) -> None:
+        if self._alarm is None:
+            self._alarm = self._clock.call_later(WAIT_SECONDS, self._hurry)
+
+    def _hurry(self) -> None:
+        """Requests that hang keep nobody for long."""
+        self._alarm = None
+        if batch := self._next():
+            self._go(batch)
+        if self._waiting:
+            self._watch()
 
     def _leave(self) -> None:
-        """What has gathered may go."""
+        """A request is answered: what has gathered may go."""
         self._under_way -= 1
         while self._under_way < LANES and (batch := self._next()):
-            self._begin(self._send(batch) if len(batch) > 1 else self._send_alone(batch[0]), batch, self._enter())
+            self._go(batch)
+
+    def _go(self, batch: list[_Waiting]) -> None:
+        self._under_way += 1
+        self._begin(self._send(batch) if len(batch) > 1 else self._send_alone(batch[0]), batch)
 
     def _next(self) -> list[_Waiting]:
         batch: dict[str, _Waiting] = {}
@@ -172,7 +167,7 @@ class BatchedCommits:
                     break
         return list(batch.values())
 
-    def _begin(self, sending: Coroutine[Any, Any, None], batch: list[_Waiting], lane: _Lane) -> None:
+    def _begin(self, sending: Coroutine[Any, Any, None], batch: list[_Waiting]) -> None:
         # In a context of its own: it is the work of nobody's delivery.
         task = asyncio.get_running_loop().create_task(sending, name="batch of writes", context=contextvars.Context())
         self._tasks.add(task)
@@ -183,7 +178,7 @@ class BatchedCommits:
                 log.error("batch_write_broken", exc_info=error)
             for waiting in batch:  # whatever happened, also where the task was ended before it began
                 _fail(waiting, ChannelClosed())
-            lane.leave()
+            self._leave()
 
         task.add_done_callback(ended)
 
@@ -230,7 +225,7 @@ class BatchedCommits:
             log.warning("batch_write_refused", error=error.text, writes="go one by one from now on")
             while left := self._next():
                 for waiting in left:
-                    self._begin(self._send_alone(waiting), [waiting], self._enter())
+                    self._go([waiting])
 
     async def _send_alone(self, waiting: _Waiting) -> None:
         if waiting.answer.done():

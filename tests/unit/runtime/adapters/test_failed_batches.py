@@ -11,8 +11,8 @@ from structlog.testing import capture_logs
 
 from runtime.adapters.clock import ManualClock
 from runtime.adapters.firestore_batches import (
-    LANE_SECONDS,
     LANES,
+    WAIT_SECONDS,
 )
 from runtime.adapters.grpc_calls import CallFailed
 from runtime.ports.documents import (
@@ -185,7 +185,7 @@ async def test_requests_that_nobody_answers_keep_others_waiting_for_a_second_onl
     store = Store(clock=clock)
     await store.fill()
     later = [store.create("a"), store.create("b")]
-    await clock.advance(LANE_SECONDS - 0.1)
+    await clock.advance(WAIT_SECONDS - 0.1)
     assert not store.calls.batches
     await clock.advance(0.2)
     assert documents_of(store.calls.batches[0][0]) == ["a", "b"]
