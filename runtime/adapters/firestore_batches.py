@@ -62,8 +62,8 @@ class BatchedCommits:
     """Firestore's calls, as they are but for commits of one write, which may travel together by `BatchWrite`.
 
     A write goes by itself as long as few are under way. Then those that come meanwhile gather, and go in one request as
-    soon as one of the others is answered, or a second has passed. Each has its own condition and its own answer, as if it
-    were alone; two of one document never share a request, which Firestore refuses.
+    soon as one of the others is answered, or a second has passed. Each has its own condition and its own answer, as if
+    it were alone; two of one document never share a request, which Firestore refuses.
 
     Args:
         calls: what sends; taken over, and close() closes it.
