@@ -97,6 +97,15 @@ class Store:
         await turn()
         assert len(self.calls.commits) == begun + LANES
 
+    async def send(self, *names: str) -> list[asyncio.Task[list[Version]]]:
+        """Creates documents that share a request, which is under way."""
+        await self.fill()
+        created = [self.create(name) for name in names]
+        await turn()
+        self.free()
+        await turn()
+        return created
+
     def create(self, name: str, **data: object) -> asyncio.Task[list[Version]]:
         return asyncio.create_task(self.documents.commit([Create(Key("claims", name), data)]))
 

@@ -32,11 +32,7 @@ def store() -> Store:
 
 
 async def test_a_batch_that_nobody_answers_for_leaves_each_of_its_writes_unclear(store: Store) -> None:
-    await store.fill()
-    later = [store.create("a"), store.create("b")]
-    await turn()
-    store.free()
-    await turn()
+    later = await store.send("a", "b")
     store.calls.batches[0][1].set_exception(CallFailed(StatusCode.UNAVAILABLE, "gone"))
     seen = await asyncio.gather(*later, return_exceptions=True)
     assert all(isinstance(error, StoreUnavailable) and error.unclear for error in seen), seen
@@ -45,11 +41,7 @@ async def test_a_batch_that_nobody_answers_for_leaves_each_of_its_writes_unclear
 
 
 async def test_without_a_token_a_batch_has_certainly_written_nothing(store: Store) -> None:
-    await store.fill()
-    later = [store.create("a"), store.create("b")]
-    await turn()
-    store.free()
-    await turn()
+    later = await store.send("a", "b")
     store.calls.batches[0][1].set_exception(TokenUnavailable("no token today"))
     seen = await asyncio.gather(*later, return_exceptions=True)
     assert all(isinstance(error, StoreUnavailable) and not error.unclear for error in seen), seen
@@ -58,11 +50,7 @@ async def test_without_a_token_a_batch_has_certainly_written_nothing(store: Stor
 
 async def test_a_write_that_a_batch_aborted_is_sent_again_without_the_others() -> None:
     store = Store(retries=2)
-    await store.fill()
-    taken, aborted = store.create("a"), store.create("b")
-    await turn()
-    store.free()
-    await turn()
+    taken, aborted = await store.send("a", "b")
     store.calls.batches[0][1].set_result(written(OK, ABORTED))
     assert await taken == ["10.000000000"]
     await turn()
@@ -77,11 +65,7 @@ async def test_a_write_that_a_batch_aborted_is_sent_again_without_the_others() -
 async def test_where_batches_are_denied_and_commits_are_not_every_write_goes_by_itself_from_then_on(
     store: Store, refusal: StatusCode
 ) -> None:
-    await store.fill()
-    later = [store.create("a"), store.create("b")]
-    await turn()
-    store.free()
-    await turn()
+    later = await store.send("a", "b")
     waiting = store.create("c")
     await turn()
     store.calls.batches[0][1].set_exception(CallFailed(refusal, "not here"))
@@ -106,11 +90,7 @@ async def test_where_batches_are_denied_and_commits_are_not_every_write_goes_by_
 
 
 async def test_a_database_that_denies_everything_is_told_to_each_and_says_nothing_of_batches(store: Store) -> None:
-    await store.fill()
-    later = [store.create("a"), store.create("b")]
-    await turn()
-    store.free()
-    await turn()
+    later = await store.send("a", "b")
     with capture_logs() as lines:
         store.calls.batches[0][1].set_exception(CallFailed(StatusCode.PERMISSION_DENIED, "not you"))
         await turn()
@@ -124,11 +104,7 @@ async def test_a_database_that_denies_everything_is_told_to_each_and_says_nothin
 
 
 async def test_an_unfit_write_fails_alone_and_the_others_of_its_batch_are_written(store: Store) -> None:
-    await store.fill()
-    fit, unfit = store.create("fit"), store.create("unfit")
-    await turn()
-    store.free()
-    await turn()
+    fit, unfit = await store.send("fit", "unfit")
     store.calls.batches[0][1].set_exception(CallFailed(StatusCode.INVALID_ARGUMENT, "one of these"))
     await turn()
     for request, answer in store.calls.commits[LANES:]:
@@ -153,11 +129,7 @@ async def test_of_a_batch_that_failed_as_a_whole_nobody_takes_a_write_for_not_ma
     store: Store, status: StatusCode
 ) -> None:
     """The writes of a batch are not one: what is certain of a commit is not of these."""
-    await store.fill()
-    later = [store.create("a"), store.create("b")]
-    await turn()
-    store.free()
-    await turn()
+    later = await store.send("a", "b")
     store.calls.batches[0][1].set_exception(CallFailed(status, "later"))
     seen = await asyncio.gather(*later, return_exceptions=True)
     assert all(isinstance(error, StoreUnavailable) and error.unclear for error in seen), seen
@@ -165,11 +137,7 @@ async def test_of_a_batch_that_failed_as_a_whole_nobody_takes_a_write_for_not_ma
 
 
 async def test_an_answer_that_does_not_fit_its_batch_leaves_nobody_waiting(store: Store) -> None:
-    await store.fill()
-    later = [store.create("a"), store.create("b")]
-    await turn()
-    store.free()
-    await turn()
+    later = await store.send("a", "b")
     with capture_logs() as lines:
         store.calls.batches[0][1].set_result(written(OK))
         seen = await asyncio.gather(*later, return_exceptions=True)
@@ -263,11 +231,7 @@ async def test_where_everybody_has_gone_before_a_batch_leaves_nothing_is_sent(st
 
 
 async def test_who_gives_up_after_its_turn_costs_the_others_nothing(store: Store) -> None:
-    await store.fill()
-    leaving, staying = store.create("a"), store.create("b")
-    await turn()
-    store.free()
-    await turn()
+    leaving, staying = await store.send("a", "b")
     leaving.cancel()
     await turn()
     store.calls.batches[0][1].set_result(written(OK, OK))
