@@ -11,6 +11,7 @@ import structlog
 from grpc import StatusCode
 
 from runtime.adapters.firestore_calls import FirestoreCalls, Left
+from runtime.adapters.firestore_errors import MISCONFIGURED, REFUSED
 from runtime.adapters.google_messages import Message, message_class
 from runtime.adapters.grpc_calls import CallFailed, ChannelClosed, retry_hint
 from runtime.ports.clock import Clock, Timer
@@ -29,14 +30,7 @@ _BatchWriteRequest: Final = message_class("google.firestore.v1.BatchWriteRequest
 _STATUS: Final = {status.value[0]: status for status in StatusCode}
 _NOT_HERE: Final = frozenset({StatusCode.UNIMPLEMENTED, StatusCode.PERMISSION_DENIED})
 """Of a whole request: perhaps this database, or what we may do in it, knows commits only."""
-_REFUSED: Final = _NOT_HERE | {
-    StatusCode.INVALID_ARGUMENT,
-    StatusCode.OUT_OF_RANGE,
-    StatusCode.ALREADY_EXISTS,
-    StatusCode.FAILED_PRECONDITION,
-    StatusCode.NOT_FOUND,
-    StatusCode.UNAUTHENTICATED,
-}
+_NOT_BEGUN: Final = MISCONFIGURED | REFUSED | {StatusCode.ALREADY_EXISTS}
 """Of a whole request: it was not begun with. One write may be the reason, so each is tried by itself."""
 
 log = structlog.get_logger()
@@ -192,7 +186,7 @@ class BatchedCommits:
         try:
             answer = await self._calls.batch_write(request, lambda: max([waiting.left() for waiting in batch]))
         except CallFailed as error:
-            if error.status in _REFUSED:
+            if error.status in _NOT_BEGUN:
                 await self._send_apart(error, batch)
             else:
                 for waiting in batch:

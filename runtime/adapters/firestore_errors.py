@@ -21,12 +21,14 @@ TRANSIENT: Final = NOT_APPLIED | {
 CONDITION: Final = frozenset({StatusCode.FAILED_PRECONDITION, StatusCode.NOT_FOUND})
 """Of a write: its condition did not hold, or the database is missing or in another mode. Only a read tells which."""
 
-_MISCONFIGURED: Final = CONDITION | {
+MISCONFIGURED: Final = CONDITION | {
     StatusCode.PERMISSION_DENIED,
     StatusCode.UNAUTHENTICATED,
     StatusCode.UNIMPLEMENTED,
 }
-_REFUSED: Final = frozenset({StatusCode.INVALID_ARGUMENT, StatusCode.OUT_OF_RANGE})
+"""The database, or what we may do in it, is not what was deployed; CONDITION says so where no document explains it."""
+REFUSED: Final = frozenset({StatusCode.INVALID_ARGUMENT, StatusCode.OUT_OF_RANGE})
+"""What was asked can never be done."""
 
 
 def store_error(error: CallFailed, *, write: bool) -> StoreError:
@@ -39,8 +41,8 @@ def store_error(error: CallFailed, *, write: bool) -> StoreError:
     text = f"Firestore: {error.text}"
     if error.status is StatusCode.FAILED_PRECONDITION and "requires an index" in text:
         return IndexMissing(text)
-    if error.status in _MISCONFIGURED:
+    if error.status in MISCONFIGURED:
         return StoreMisconfigured(text)
-    if error.status in _REFUSED:
+    if error.status in REFUSED:
         return StoreError(text)
     return StoreUnavailable(text, unclear=write and error.status not in NOT_APPLIED)

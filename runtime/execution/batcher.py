@@ -118,7 +118,7 @@ class EventBatcher:
         encoded = encode_payload(payload)
         event = (0, event_type, encoded, self._stamps.now())
         async with self._entrance:  # those who wait for room keep their order
-            while self._full() and not self._over():
+            while self.room() <= 0 and not self._over():
                 self._room.clear()
                 await self._room.wait()
             if self._over():
@@ -229,9 +229,6 @@ class EventBatcher:
         self._some.set()
         if self._is_ripe():
             self._ripe.set()
-
-    def _full(self) -> bool:
-        return self._queue.count >= QUEUE_EVENTS or self._queue.size >= QUEUE_BYTES
 
     def _over(self) -> bool:
         return self._closing or (self._consumer is not None and self._consumer.done())

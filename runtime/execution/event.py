@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -53,7 +54,16 @@ def progress_note(payload: Mapping[object, object]) -> tuple[int | None, str | N
 
 def event_id(run_id: str, attempt: int, sequence: int) -> str:
     """The same id for the same event however often it is sent."""
-    return "evt-" + hashlib.sha256(f"{run_id}:{attempt}:{sequence}".encode()).hexdigest()
+    return next(_event_ids(run_id, attempt, sequence))
+
+
+def _event_ids(run_id: str, attempt: int, first: int) -> Iterator[str]:
+    """The ids of an attempt's events, without end; what they have in common is hashed once."""
+    run = hashlib.sha256(f"{run_id}:{attempt}:".encode())
+    for sequence in itertools.count(first):
+        identity = run.copy()
+        identity.update(b"%d" % sequence)
+        yield "evt-" + identity.hexdigest()
 
 
 class EventRecord(NamedTuple):
@@ -90,6 +100,15 @@ class GatheredEvents(Sequence[Emitted]):
 
     __slots__ = ()
 
+    @overload
+    def __getitem__(self, place: int) -> Emitted: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[Emitted]: ...
+
+    def __getitem__(self, place: int | slice) -> Emitted | list[Emitted]:
+        return list(self)[place]
+
     def tails(self) -> Iterator[bytes]:
         """For each event what stands behind its number where it is sent: see `tails`."""
         return map(_tail, self)
@@ -125,37 +144,22 @@ class Stretches(GatheredEvents):
             for position, payload in enumerate(payloads, first):
                 yield position, event_type, payload, timestamp
 
-    @overload
-    def __getitem__(self, place: int) -> Emitted: ...
-
-    @overload
-    def __getitem__(self, place: slice) -> list[Emitted]: ...
-
-    def __getitem__(self, place: int | slice) -> Emitted | list[Emitted]:
-        return list(self)[place]
-
-
-def stretched(events: Sequence[Emitted]) -> list[Stretch]:
-    """Events in order as stretches: most that come together are of one type and one time."""
-    if isinstance(events, Stretches):
-        return events.stretches
-    stretches: list[Stretch] = []
-    payloads: list[bytes] = []
-    following, last = -1, ("", "")
-    for position, event_type, payload, timestamp in events:
-        if position == following and (event_type, timestamp) == last:
-            payloads.append(payload)
-        else:
-            payloads, last = [payload], (event_type, timestamp)
-            stretches.append((position, event_type, timestamp, payloads))
-        following = position + 1
-    return stretches
-
-
-def alone(event: Emitted) -> Stretches:
-    """One event."""
-    position, event_type, payload, timestamp = event
-    return Stretches([(position, event_type, timestamp, [payload])], 1, position)
+    @classmethod
+    def of(cls, events: Sequence[Emitted]) -> Stretches:
+        """Any events in order, at least one: most that come together are of one type and one time."""
+        if isinstance(events, Stretches):
+            return events
+        stretches: list[Stretch] = []
+        payloads: list[bytes] = []
+        last, alike = -1, ("", "")
+        for position, event_type, payload, timestamp in events:
+            if position == last + 1 and (event_type, timestamp) == alike:
+                payloads.append(payload)
+            else:
+                payloads, alike = [payload], (event_type, timestamp)
+                stretches.append((position, event_type, timestamp, payloads))
+            last = position
+        return cls(stretches, len(events), last)
 
 
 def tails(events: Sequence[Emitted]) -> Iterator[bytes]:
@@ -194,11 +198,9 @@ class NumberedEvents(Sequence[EventRecord]):
 
     def encoded(self) -> Iterator[bytes]:
         """Each event as a JSON object."""
-        run = hashlib.sha256(f"{self._run_id}:{self._attempt}:".encode())
+        ids = _event_ids(self._run_id, self._attempt, self.first)
         for sequence, tail in enumerate(tails(self._events), self.first):
-            identity = run.copy()
-            identity.update(b"%d" % sequence)
-            yield b'{"id":"evt-%b","sequence":%d,%b' % (identity.hexdigest().encode(), sequence, tail)
+            yield b'{"id":"%b","sequence":%d,%b' % (next(ids).encode(), sequence, tail)
 
     def __len__(self) -> int:
         return len(self._events)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
-from typing import Final, overload
+from typing import Final
 
 from runtime.execution.event import Emitted, GatheredEvents, tails
 
@@ -37,15 +37,6 @@ class Joined(GatheredEvents):
     def tails(self) -> Iterator[bytes]:
         """See GatheredEvents."""
         return chain.from_iterable(islice(tails(events), start, stop) for events, start, stop, *_ in self._parts)
-
-    @overload
-    def __getitem__(self, place: int) -> Emitted: ...
-
-    @overload
-    def __getitem__(self, place: slice) -> list[Emitted]: ...
-
-    def __getitem__(self, place: int | slice) -> Emitted | list[Emitted]:
-        return list(self)[place]
 
 
 class EventQueue:

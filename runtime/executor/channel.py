@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Final, NamedTuple
 
@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from runtime.contract.errors import Decision, HoldfastError
 from runtime.contract.limits import MIB
-from runtime.execution.event import Emitted, Stretches, alone
+from runtime.execution.event import Emitted, Stretches
 from runtime.executor.stream_event import ndjson, read_back
 from runtime.ports.clock import Clock
 
@@ -138,12 +138,12 @@ class Channel:
             return None
         self._position = events.last
         if not self._attached:
-            return self._keep(events, events.last)
+            return self._keep(events)
         if self._direct is not None and not self._waiting:
             written = self._direct.write(events)
             if written is not None:
                 self.moved_at = self._clock.monotonic()
-                return self._keep(events, events.last, written)
+                return self._keep(events, written)
         self._waiting.extend(events)
         self._waiting_bytes += size
         self._some.set()
@@ -162,7 +162,7 @@ class Channel:
             self._progress = None
             at_once = False
         if at_once or not self._attached or self.ended:
-            self.extend(alone(event), len(event[2]))
+            self.extend(Stretches.of([event]), len(event[2]))
             if self._waiting and self._waiting[-1][0] == event[0]:
                 self._progress = self._waiting[-1]
         else:
@@ -179,7 +179,7 @@ class Channel:
         if last and not self.ended and self._attached:
             self._wait(event)  # the reader's task has to end its answer, and writes what it finds
         else:
-            self.extend(alone(event), len(event[2]))
+            self.extend(Stretches.of([event]), len(event[2]))
         if last:
             self.ended = True
             self._room.set()
@@ -201,7 +201,7 @@ class Channel:
         while self._waiting and self._waiting[0][0] <= position:
             event = self._waiting.popleft()
             self._waiting_bytes -= len(event[2])
-            self._keep([event], event[0])
+            self._keep(Stretches.of([event]))
         self._progress = None
         self._reader += 1
         self._attached = True
@@ -217,7 +217,7 @@ class Channel:
             self._direct = None
             self._progress = None
             for event in self._waiting:
-                self._keep([event], event[0])
+                self._keep(Stretches.of([event]))
             self._waiting.clear()
             self._waiting_bytes = 0
             self._room.set()
@@ -245,7 +245,7 @@ class Channel:
             batch.append(event)
         if batch:
             self._waiting_bytes -= taken
-            self._keep(batch, batch[-1][0])
+            self._keep(Stretches.of(batch))
             self.moved_at = self._clock.monotonic()
             self._room.set()
         return batch
@@ -294,7 +294,7 @@ class Channel:
         self._waiting_bytes += len(event[2])
         self._some.set()
 
-    def _keep(self, events: Sequence[Emitted], last: int, written: bytes | None = None) -> bytes:
+    def _keep(self, events: Stretches, written: bytes | None = None) -> bytes:
         """Keeps events for a reader that returns: at least as many as the rules say, the newest whatever its size.
         Gives them as they are written.
 
@@ -304,16 +304,16 @@ class Channel:
         kept, rules = self._kept, self._rules
         if written is None:
             written = ndjson(self.name, events)
-        kept.append(_Kept(last, len(events), written))
+        kept.append(_Kept(events.last, len(events), written))
         count, size = self._kept_events + len(events), self._kept_bytes + len(written)
         while len(kept) > 1:
-            gone, events_in, data = kept[0]
+            last, events_in, data = kept[0]
             if count - events_in < rules.kept_events and size - len(data) < rules.kept_bytes:
                 break
             kept.popleft()
             count -= events_in
             size -= len(data)
-            self._gone = gone
+            self._gone = last
         self._kept_events, self._kept_bytes = count, size
         return written
 
@@ -328,7 +328,7 @@ class Channel:
         self._waiting.extendleft(reversed(unseen))
         self._waiting_bytes += sum(len(event[2]) for event in unseen)
         if seen:
-            self._keep(seen, seen[-1][0])
+            self._keep(Stretches.of(seen))
 
     def _position_of(self, identity: str) -> int:
         name, _, number = identity.partition("-")

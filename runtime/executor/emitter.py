@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, Protocol
 
-from runtime.execution.event import EVENT_TYPE, Emitted, Stretch, Stretches, alone, progress_note
+from runtime.execution.event import EVENT_TYPE, Emitted, Stretch, Stretches, progress_note
 from runtime.execution.payload import encode_payload
 from runtime.execution.stamps import Stamps
 from runtime.execution.values import ValueRefused
@@ -152,7 +152,7 @@ class Emitter:
             return
         stretches = self._pending
         count = len(stretches[0][3]) if len(stretches) == 1 else sum([len(stretch[3]) for stretch in stretches])
-        pending = Stretches(stretches, count, self._end - self._left)
+        pending = Stretches(stretches, count, self._position)
         self._pending, self._type = [], ""
         size, self._size = self._size - count * self._overhead, 0
         written = None if self._channel is None else self._channel.extend(pending, size)
@@ -169,11 +169,10 @@ class Emitter:
         self._end, self._left = self._position + events, events
 
     def _begin_stretch(self, event_type: str) -> None:
-        stamps, now = self._stamps, self._time()
-        timestamp = stamps.text if stamps.begin <= now < stamps.end else stamps.write(now)
-        self._type, self._since, self._until = event_type, stamps.begin, stamps.end
+        timestamp = self._stamps.now()
+        self._type, self._since, self._until = event_type, self._stamps.begin, self._stamps.end
         self._payloads = []
-        self._pending.append((self._end - self._left + 1, event_type, timestamp, self._payloads))
+        self._pending.append((self._position + 1, event_type, timestamp, self._payloads))
 
     def _gather(self, event: Emitted) -> None:
         """Adds an event that has its position to those that leave next."""
@@ -267,7 +266,7 @@ class Emitter:
             async with self._entrance:
                 await self._channel.until_room()
                 self._left -= 1
-                self._channel.extend(alone((self._position, event_type, encoded, timestamp)), len(encoded))
+                self._channel.extend(Stretches.of([(self._position, event_type, encoded, timestamp)]), len(encoded))
         except SlowConsumer as error:
             self._stalled(error)
         finally:

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Final, overload
+from typing import Final
 
-from runtime.execution.event import Emitted, GatheredEvents, stretched
+from runtime.execution.event import Emitted, GatheredEvents, Stretches
 
 OVERHEAD: Final = 128
 """About the bytes that a line adds to its payload."""
@@ -33,19 +33,19 @@ def ndjson(stream: str, events: Sequence[Emitted]) -> bytes:
         events: in order.
     """
     lines: list[bytes] = []
-    for first, event_type, timestamp, payloads in stretched(events):
+    for first, event_type, timestamp, payloads in Stretches.of(events).stretches:
         line = _LINE.format(stream=stream, event_type=event_type, timestamp=timestamp).encode()
-        if len(payloads) == 1:
+        if len(payloads) == 1:  # the reader of an event that comes alone waits for this
             lines.append(line % (first, payloads[0]))
         else:
             lines += [line % numbered for numbered in zip(range(first, first + len(payloads)), payloads, strict=True)]
-    return lines[0] if len(lines) == 1 else b"".join(lines)
+    return b"".join(lines)
 
 
 def sse(stream: str, events: Sequence[Emitted]) -> bytes:
     """Events as messages of server-sent events; see `ndjson`."""
     messages: list[bytes] = []
-    for first, event_type, timestamp, payloads in stretched(events):
+    for first, event_type, timestamp, payloads in Stretches.of(events).stretches:
         message = _MESSAGE.format(stream=stream, event_type=event_type, timestamp=timestamp).encode()
         numbers = range(first, first + len(payloads))
         messages += [message % numbered for numbered in zip(numbers, numbers, payloads, strict=True)]
@@ -77,15 +77,6 @@ class Written(GatheredEvents):
         lines = self._data.split(b"\n")
         objects = lines[2::_MESSAGE_LINES] if self._data.startswith(b"id: ") else lines[:-1]
         return (line[line.index(_TAIL) :] for line in objects)
-
-    @overload
-    def __getitem__(self, place: int) -> Emitted: ...
-
-    @overload
-    def __getitem__(self, place: slice) -> list[Emitted]: ...
-
-    def __getitem__(self, place: int | slice) -> Emitted | list[Emitted]:
-        return read_back(self._data)[place]
 
 
 def read_back(written: bytes) -> list[Emitted]:

@@ -99,11 +99,20 @@ class Store:
 
     async def send(self, *names: str) -> list[asyncio.Task[list[Version]]]:
         """Creates documents that share a request, which is under way."""
+        created = await self.about_to_send(*names)
+        await turn()
+        return created
+
+    async def about_to_send(self, *names: str) -> list[asyncio.Task[list[Version]]]:
+        """The same in the turn in which the request's task is made, and has not begun."""
         await self.fill()
         created = [self.create(name) for name in names]
         await turn()
         self.free()
-        await turn()
+        others = {asyncio.current_task(), *self.first, *created}
+        while not asyncio.all_tasks() - others:  # noqa: ASYNC110 - it is a few turns away, and makes no event
+            await asyncio.sleep(0)
+        assert not self.calls.batches
         return created
 
     def create(self, name: str, **data: object) -> asyncio.Task[list[Version]]:

@@ -26,11 +26,6 @@ from runtime.ports.tokens import TokenUnavailable
 from tests.support.held_firestore import Store, committed, documents_of, turn, written
 
 
-@pytest.fixture
-def store() -> Store:
-    return Store()
-
-
 async def test_a_batch_that_nobody_answers_for_leaves_each_of_its_writes_unclear(store: Store) -> None:
     later = await store.send("a", "b")
     store.calls.batches[0][1].set_exception(CallFailed(StatusCode.UNAVAILABLE, "gone"))
@@ -210,15 +205,7 @@ async def test_who_gives_up_in_the_turn_in_which_a_lane_is_freed_has_sent_nothin
 
 
 async def test_where_everybody_has_gone_before_a_batch_leaves_nothing_is_sent(store: Store) -> None:
-    await store.fill()
-    leaving = [store.create("a"), store.create("b")]
-    await turn()
-    store.free()
-    others = {asyncio.current_task(), *store.first, *leaving}
-    for _ in range(20):
-        if asyncio.all_tasks() - others:
-            break
-        await asyncio.sleep(0)
+    leaving = await store.about_to_send("a", "b")
     for task in leaving:
         task.cancel()
     await turn()
@@ -253,16 +240,7 @@ async def test_closing_tells_everybody_who_waits(store: Store) -> None:
 
 
 async def test_closing_in_the_turn_in_which_a_batch_begins_tells_its_writers_too(store: Store) -> None:
-    await store.fill()
-    later = [store.create("a"), store.create("b")]
-    await turn()
-    store.free()
-    others = {asyncio.current_task(), *store.first, *later}
-    for _ in range(20):
-        if asyncio.all_tasks() - others:  # the batch's task is made, and has not begun
-            break
-        await asyncio.sleep(0)
-    assert not store.calls.batches
+    later = await store.about_to_send("a", "b")
     await store.documents.close()
     seen = await asyncio.gather(*later, return_exceptions=True)
     assert all(isinstance(error, StoreUnavailable) for error in seen), seen

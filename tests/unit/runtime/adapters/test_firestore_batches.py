@@ -23,11 +23,6 @@ from runtime.ports.documents import (
 from tests.support.held_firestore import Store, committed, documents_of, turn, written
 
 
-@pytest.fixture
-def store() -> Store:
-    return Store()
-
-
 async def test_a_write_goes_by_itself_and_at_once_while_few_are_under_way(store: Store) -> None:
     await store.fill()
     assert [documents_of(request) for request, _ in store.calls.commits] == [[f"first{n}"] for n in range(LANES)]

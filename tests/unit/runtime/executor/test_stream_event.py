@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime.contract.limits import EVENT_BYTES
-from runtime.execution.event import Emitted, NumberedEvents, Stretches, stretched, tails
+from runtime.execution.event import Emitted, NumberedEvents, Stretches, tails
 from runtime.execution.values import encode
 from runtime.executor.stream_event import Written, ndjson, read_back, sse
 from tests.support.json_values import json_values
@@ -63,7 +63,7 @@ def test_every_value_makes_one_line_and_one_message(value: object) -> None:
 )
 def test_events_in_stretches_are_written_as_each_by_itself(made: list[tuple[object, str, str]]) -> None:
     events = [event(payload, place, kind, stamp) for place, (payload, kind, stamp) in enumerate(made, 7)]
-    stretches = Stretches(stretched(events), len(events), events[-1][0])
+    stretches = Stretches.of(events)
     assert (list(stretches), len(stretches), stretches.last) == (events, len(events), events[-1][0])
     assert (stretches[-1], stretches[1:]) == (events[-1], events[1:])
     assert ndjson("name", stretches) == b"".join(ndjson("name", [event]) for event in events)
